@@ -1,0 +1,46 @@
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from rookery.core import logs
+
+
+@pytest.fixture(autouse=True)
+def _untouched_logging() -> Iterator[None]:
+    root = logging.getLogger(logs.ROOT)
+    before = (root.handlers[:], root.level, root.propagate)
+    yield
+    root.handlers[:], root.level, root.propagate = before
+
+
+def test_json_lines_carry_event_and_fields() -> None:
+    out = io.StringIO()
+    logs.configure(style="json", to=out)
+    logs.get_logger("broker.replication").bind(broker_id=1).info("isr.shrink", topic="orders", isr=[1, 2])
+    line = json.loads(out.getvalue())
+    assert line["event"] == "isr.shrink"
+    assert line["logger"] == "broker.replication"
+    assert (line["broker_id"], line["topic"], line["isr"]) == (1, "orders", [1, 2])
+
+
+def test_human_lines_and_levels_per_part() -> None:
+    out = io.StringIO()
+    logs.configure(to=out, levels={"broker.log": "ERROR"})
+    logs.get_logger("broker.log").info("log.rolled", base=7)
+    logs.get_logger("broker.server").warning("frame.refused", size=-1)
+    assert "log.rolled" not in out.getvalue()
+    assert "frame.refused size=-1" in out.getvalue()
+
+
+def test_a_bug_is_logged_with_its_traceback() -> None:
+    out = io.StringIO()
+    logs.configure(style="json", to=out)
+    try:
+        raise RuntimeError("boom")
+    except RuntimeError as error:
+        logs.get_logger("x").exception("bug", error, where="here")
+    line = json.loads(out.getvalue())
+    assert "RuntimeError: boom" in line["traceback"]
