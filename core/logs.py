@@ -92,7 +92,11 @@ class HumanFormatter(logging.Formatter):
 
 
 def configure(
-    *, style: str = "human", level: str = "INFO", levels: dict[str, str] | None = None, to: TextIO | None = None
+    *,
+    style: str = "human",
+    level: str = "INFO",
+    levels: dict[str, str] | None = None,
+    to: TextIO | None = None,
 ) -> None:
     """Send all of Rookery's logging to one stream (standard error unless told), in one style."""
     handler = logging.StreamHandler(to or sys.stderr)

@@ -34,13 +34,16 @@ class RowCount:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self._marks[item.nodeid] = [
-            (kind, str(value)) for kind in self.shown for mark in item.iter_markers(kind) for value in mark.args
+            (kind, str(value))
+            for kind in self.shown
+            for mark in item.iter_markers(kind)
+            for value in mark.args
         ]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or report.failed:
-            into = self.shown if report.passed else self.failed if report.failed else None
-            for kind, value in self._marks.get(report.nodeid, []) if into is not None else []:
+            into = self.shown if report.passed else self.failed
+            for kind, value in self._marks.get(report.nodeid, []) if not report.skipped else []:
                 into[kind].add(value)
 
     def pytest_sessionfinish(self) -> None:
