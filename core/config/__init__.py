@@ -1,0 +1,1 @@
+"""Configuration: options are declared once, with type, default, bounds and one sentence."""
