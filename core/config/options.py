@@ -1,7 +1,7 @@
 """How an option is declared, and how its text becomes a value.
 
-    SEGMENT_BYTES = Option("log.segment.bytes", Int(at_least=14), 1 << 30, "Largest size of a segment.")
-    settings[SEGMENT_BYTES]     # an int, for mypy too
+SEGMENT_BYTES = Option("log.segment.bytes", Int(at_least=14), 1 << 30, "Largest size of a segment.")
+settings[SEGMENT_BYTES]     # an int, for mypy too
 """
 
 from collections.abc import Iterable, Iterator, Mapping

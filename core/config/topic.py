@@ -19,7 +19,7 @@ CLEANUP_POLICY = Option(
     "cleanup.policy",
     WordList(("compact", "delete")),
     ("delete",),
-    "What becomes of old segments: deleted by age and size, compacted to the last value of each key, or both.",
+    "What becomes of old segments: deleted by age and size, compacted to the last value per key, or both.",
     synonyms=("log.cleanup.policy",),
 )
 COMPRESSION_TYPE = Option(

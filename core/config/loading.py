@@ -1,0 +1,132 @@
+"""From files, environment and command line to settings.
+
+A ``.properties`` file is overridden by the environment, the environment by ``--set``. Unknown keys are warned
+of, with the nearest known name; known keys without effect here are warned of with the consequence.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rookery.core.config import node
+from rookery.core.config.options import ConfigError, Option, Settings, Table
+
+ENVIRONMENT_PREFIX = "KAFKA_"
+
+_NOT_OPTIONS: dict[str, str] = {
+    "KAFKA_HEAP_OPTS": "there is no JVM here",
+    "KAFKA_JVM_PERFORMANCE_OPTS": "there is no JVM here",
+    "KAFKA_OPTS": "there is no JVM here",
+    "KAFKA_JMX_OPTS": "there is no JMX: scrape /metrics at rookery.http.listener",
+    "KAFKA_JMX_HOSTNAME": "there is no JMX: scrape /metrics at rookery.http.listener",
+    "KAFKA_LOG4J_LOGGERS": "",
+    "KAFKA_LOG4J_ROOT_LOGLEVEL": "",
+}
+"""Variables of Kafka's image that are no options; an empty text means they are read elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, where each value came from, and what the operator should be told."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+
+def read_properties(text: str, origin: str = "file") -> dict[str, str]:
+    """The keys of a ``.properties`` text: ``key=value`` lines, ``#`` and ``!`` comments; a ``\\`` at the end
+    of a line joins the next one."""
+    values: dict[str, str] = {}
+    joined = ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = joined + raw.strip()
+        joined = ""
+        if not line or line[0] in "#!":
+            continue
+        if line.endswith("\\"):
+            joined = line[:-1]
+            continue
+        key, separator, value = line.partition("=")
+        if not separator:
+            key, separator, value = line.partition(":")
+        if not separator or not key.strip():
+            raise ConfigError(f"{origin}, line {number}", line, "key=value is needed")
+        values[key.strip()] = value.strip()
+    return values
+
+
+def environment_name(key: str) -> str:
+    """The variable that sets `key`: the mapping of Apache Kafka's image."""
+    name = key.replace("-", "\0").replace("_", "__").replace(".", "_").replace("\0", "___")
+    return ENVIRONMENT_PREFIX + name.upper()
+
+
+def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The options set by the environment, and notes on variables that have no effect here."""
+    values: dict[str, str] = {}
+    notes: list[str] = []
+    for name, value in sorted(environ.items()):
+        if name == "CLUSTER_ID":
+            values[node.CLUSTER_ID.name] = value
+        elif name in _NOT_OPTIONS:
+            if _NOT_OPTIONS[name]:
+                notes.append(f"{name} is ignored: {_NOT_OPTIONS[name]}")
+        elif name.startswith(ENVIRONMENT_PREFIX):
+            values[_key_of(name)] = value
+    return values, notes
+
+
+def _key_of(variable: str) -> str:
+    rest = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+    return rest.replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
+
+
+def read_overrides(pairs: Iterable[str]) -> dict[str, str]:
+    """The ``--set key=value`` arguments."""
+    values: dict[str, str] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise ConfigError("--set", pair, "key=value is needed")
+        values[key.strip()] = value.strip()
+    return values
+
+
+def load(
+    layers: Iterable[tuple[str, Mapping[str, str]]],
+    *,
+    table: Table = node.TABLE,
+    unsupported: Mapping[str, str] = node.UNSUPPORTED,
+    notes: Iterable[str] = (),
+) -> Loaded:
+    """Settings from named layers, weakest first. Raises ConfigError for a value that is not allowed."""
+    names = _synonyms(table)
+    texts: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    warnings = list(notes)
+    for origin, layer in layers:
+        for key, text in layer.items():
+            option = names.get(key)
+            if option is not None:
+                texts[option.name] = text
+                sources[option.name] = origin
+            elif key in unsupported:
+                warnings.append(f"{key} has no effect: {unsupported[key]}")
+            else:
+                warnings.append(_unknown(key, names))
+    return Loaded(Settings(table).having(texts), sources, tuple(warnings))
+
+
+def _synonyms(table: Table) -> dict[str, Option[object]]:
+    names: dict[str, Option[object]] = {}
+    for option in table:
+        for synonym in option.synonyms:
+            names[synonym] = option
+    names.update({option.name: option for option in table})
+    return names
+
+
+def _unknown(key: str, names: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.75)
+    return f"{key} is not an option and is ignored" + (f"; did you mean {near[0]}?" if near else "")

@@ -1,0 +1,444 @@
+"""The options of a node: Kafka's keys, types and defaults; Rookery's own live under ``rookery.``."""
+
+from rookery.core.config.options import (
+    INT_MAX,
+    LONG_MAX,
+    Boolean,
+    Double,
+    Int,
+    Option,
+    Password,
+    Reach,
+    String,
+    WordList,
+    int32,
+    table_of,
+)
+
+_DYNAMIC = Reach.CLUSTER_WIDE
+
+# --- who this node is -------------------------------------------------------------------------------------
+
+PROCESS_ROLES = Option(
+    "process.roles",
+    WordList(("broker", "controller"), at_least=1),
+    ("broker", "controller"),
+    "What this node is: a broker, a controller, or both.",
+)
+NODE_ID = Option(
+    "node.id", int32(0), -1, "This node's number, unique in the cluster.", synonyms=("broker.id",)
+)
+BROKER_RACK = Option("broker.rack", String(), "", "Where this broker stands; replicas are spread over racks.")
+LOG_DIRS = Option(
+    "log.dirs",
+    WordList(at_least=1),
+    ("/tmp/rookery-logs",),
+    "Folders that hold the partitions, separated by commas; one that fails takes only its own partitions.",
+    synonyms=("log.dir",),
+)
+METADATA_LOG_DIR = Option(
+    "metadata.log.dir", String(), "", "Folder of the metadata log; the first of log.dirs unless set."
+)
+CLUSTER_ID = Option(
+    "rookery.cluster.id",
+    String(),
+    "",
+    "Id of the cluster, 22 characters of base64; needed the first time a node starts on an empty disk.",
+)
+
+# --- where it listens -------------------------------------------------------------------------------------
+
+LISTENERS = Option(
+    "listeners",
+    WordList(at_least=1),
+    ("PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"),
+    "Addresses this node listens on, as NAME://host:port.",
+)
+ADVERTISED_LISTENERS = Option(
+    "advertised.listeners",
+    WordList(),
+    (),
+    "Addresses clients are told to use, one for each listener; the same as listeners unless set.",
+)
+LISTENER_SECURITY_PROTOCOL_MAP = Option(
+    "listener.security.protocol.map",
+    WordList(),
+    (),
+    "Which security protocol each listener name speaks, as NAME:PROTOCOL.",
+)
+INTER_BROKER_LISTENER_NAME = Option(
+    "inter.broker.listener.name", String(), "", "The listener that brokers use among themselves."
+)
+CONTROLLER_LISTENER_NAMES = Option(
+    "controller.listener.names",
+    WordList(),
+    ("CONTROLLER",),
+    "The listeners that speak gRPC between controllers and from brokers to controllers.",
+)
+HTTP_LISTENER = Option(
+    "rookery.http.listener",
+    String(),
+    "",
+    "host:port for /metrics, /livez, /readyz and /healthz; none unless set.",
+)
+CONTROLLER_QUORUM_BOOTSTRAP_SERVERS = Option(
+    "controller.quorum.bootstrap.servers",
+    WordList(),
+    (),
+    "host:port of some controllers, to find the quorum by.",
+)
+CONTROLLER_QUORUM_VOTERS = Option(
+    "controller.quorum.voters",
+    WordList(),
+    (),
+    "The first voters of a new cluster, as id@host:port; later changes live in the metadata log.",
+)
+SSL_KEYSTORE_LOCATION = Option(
+    "ssl.keystore.location", String(), "", "PEM file with this node's private key and certificate chain."
+)
+SSL_TRUSTSTORE_LOCATION = Option(
+    "ssl.truststore.location", String(), "", "PEM file with the certificates this node trusts."
+)
+SSL_KEY_PASSWORD = Option("ssl.key.password", Password(), "", "Password of the private key, if it has one.")
+SSL_CLIENT_AUTH = Option(
+    "ssl.client.auth",
+    String(("required", "requested", "none")),
+    "none",
+    "Whether clients must show a certificate. Between nodes it is always required when TLS is on.",
+)
+
+# --- connections ------------------------------------------------------------------------------------------
+
+SOCKET_REQUEST_MAX_BYTES = Option(
+    "socket.request.max.bytes", int32(1), 100 * 1024 * 1024, "Largest request accepted; a larger one closes."
+)
+SOCKET_LISTEN_BACKLOG_SIZE = Option(
+    "socket.listen.backlog.size", int32(1), 50, "Connections that may wait to be accepted."
+)
+SOCKET_SEND_BUFFER_BYTES = Option(
+    "socket.send.buffer.bytes", int32(-1), 102400, "SO_SNDBUF of connections; -1 leaves it to the system."
+)
+SOCKET_RECEIVE_BUFFER_BYTES = Option(
+    "socket.receive.buffer.bytes", int32(-1), 102400, "SO_RCVBUF of connections; -1 leaves it to the system."
+)
+CONNECTIONS_MAX_IDLE_MS = Option(
+    "connections.max.idle.ms", Int(1), 600_000, "A connection idle for longer is closed."
+)
+MAX_CONNECTIONS = Option(
+    "max.connections", int32(0), INT_MAX, "Connections this broker accepts in all.", reach=_DYNAMIC
+)
+MAX_CONNECTIONS_PER_IP = Option(
+    "max.connections.per.ip", int32(0), INT_MAX, "Connections accepted from one address.", reach=_DYNAMIC
+)
+MAX_CONNECTIONS_PER_IP_OVERRIDES = Option(
+    "max.connections.per.ip.overrides",
+    WordList(),
+    (),
+    "Other limits for some addresses, as address:count.",
+    reach=_DYNAMIC,
+)
+QUEUED_MAX_REQUESTS = Option(
+    "queued.max.requests", int32(1), 500, "Requests one connection may have under way before reading pauses."
+)
+QUEUED_MAX_REQUEST_BYTES = Option(
+    "queued.max.request.bytes",
+    Int(-1),
+    512 * 1024 * 1024,
+    "Bytes of requests under way in all before reading pauses; -1 means no limit.",
+)
+FRAME_TIMEOUT_MS = Option(
+    "rookery.frame.timeout.ms",
+    Int(1),
+    30_000,
+    "A request that has begun must arrive in whole within this time.",
+)
+MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = Option(
+    "max.incremental.fetch.session.cache.slots", int32(0), 1000, "Fetch sessions kept at most."
+)
+REQUEST_TIMEOUT_MS = Option(
+    "request.timeout.ms", int32(1), 30_000, "How long this node waits for an answer of another."
+)
+
+# --- topics and their defaults ----------------------------------------------------------------------------
+
+NUM_PARTITIONS = Option("num.partitions", int32(1), 1, "Partitions of a topic whose creator does not say.")
+DEFAULT_REPLICATION_FACTOR = Option(
+    "default.replication.factor", int32(1), 1, "Replicas of a partition whose creator does not say."
+)
+AUTO_CREATE_TOPICS_ENABLE = Option(
+    "auto.create.topics.enable", Boolean(), True, "Whether asking for an unknown topic creates it."
+)
+DELETE_TOPIC_ENABLE = Option("delete.topic.enable", Boolean(), True, "Whether topics can be deleted.")
+MIN_INSYNC_REPLICAS = Option(
+    "min.insync.replicas",
+    int32(1),
+    1,
+    "In-sync replicas that acks=all needs, for topics that do not say.",
+    reach=_DYNAMIC,
+)
+UNCLEAN_LEADER_ELECTION_ENABLE = Option(
+    "unclean.leader.election.enable",
+    Boolean(),
+    False,
+    "Whether a replica outside the ISR may lead as a last resort, for topics that do not say.",
+    reach=_DYNAMIC,
+)
+MESSAGE_MAX_BYTES = Option(
+    "message.max.bytes",
+    int32(0),
+    1048588,
+    "Largest record batch, for topics that do not say.",
+    reach=_DYNAMIC,
+)
+COMPRESSION_TYPE = Option(
+    "compression.type",
+    String(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
+    "producer",
+    "Codec of stored batches, for topics that do not say.",
+    reach=_DYNAMIC,
+)
+LOG_CLEANUP_POLICY = Option(
+    "log.cleanup.policy",
+    WordList(("compact", "delete")),
+    ("delete",),
+    "What becomes of old segments, for topics that do not say.",
+    reach=_DYNAMIC,
+)
+LOG_RETENTION_MS = Option(
+    "log.retention.ms",
+    Int(-1),
+    -2,
+    "Age after which segments are deleted; wins over the keys in minutes and hours.",
+    reach=_DYNAMIC,
+)
+LOG_RETENTION_MINUTES = Option(
+    "log.retention.minutes", int32(-1), -2, "The same in minutes; wins over the key in hours."
+)
+LOG_RETENTION_HOURS = Option("log.retention.hours", int32(-1), 168, "The same in hours.")
+LOG_RETENTION_BYTES = Option(
+    "log.retention.bytes",
+    Int(-1),
+    -1,
+    "Size of a partition above which segments are deleted.",
+    reach=_DYNAMIC,
+)
+LOG_RETENTION_CHECK_INTERVAL_MS = Option(
+    "log.retention.check.interval.ms", Int(1), 300_000, "How often segments are looked over for deletion."
+)
+LOG_SEGMENT_BYTES = Option(
+    "log.segment.bytes", int32(1024 * 1024), 1 << 30, "Size at which a segment is closed.", reach=_DYNAMIC
+)
+LOG_ROLL_MS = Option("log.roll.ms", Int(1), LONG_MAX, "Age at which a segment is closed.", reach=_DYNAMIC)
+LOG_ROLL_HOURS = Option("log.roll.hours", int32(1), 168, "The same in hours, unless log.roll.ms is set.")
+LOG_ROLL_JITTER_MS = Option("log.roll.jitter.ms", Int(0), 0, "Random time taken off it.", reach=_DYNAMIC)
+LOG_INDEX_INTERVAL_BYTES = Option(
+    "log.index.interval.bytes", int32(0), 4096, "Bytes of log between two index entries.", reach=_DYNAMIC
+)
+LOG_INDEX_SIZE_MAX_BYTES = Option(
+    "log.index.size.max.bytes", int32(4), 10 * 1024 * 1024, "Largest offset index.", reach=_DYNAMIC
+)
+LOG_SEGMENT_DELETE_DELAY_MS = Option(
+    "log.segment.delete.delay.ms", Int(0), 60_000, "How long a deleted file is kept.", reach=_DYNAMIC
+)
+LOG_FLUSH_INTERVAL_MESSAGES = Option(
+    "log.flush.interval.messages",
+    Int(1),
+    LONG_MAX,
+    "Records after which a log is forced to disk.",
+    reach=_DYNAMIC,
+)
+LOG_FLUSH_INTERVAL_MS = Option(
+    "log.flush.interval.ms", Int(0), LONG_MAX, "Longest time a record stays unforced.", reach=_DYNAMIC
+)
+LOG_FLUSH_SCHEDULER_INTERVAL_MS = Option(
+    "log.flush.scheduler.interval.ms", Int(1), LONG_MAX, "How often logs are looked over for flushing."
+)
+LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = Option(
+    "log.flush.offset.checkpoint.interval.ms", int32(1), 60_000, "How often recovery points are written down."
+)
+LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = Option(
+    "log.flush.start.offset.checkpoint.interval.ms", int32(1), 60_000, "Likewise log start offsets."
+)
+LOG_MESSAGE_TIMESTAMP_TYPE = Option(
+    "log.message.timestamp.type",
+    String(("CreateTime", "LogAppendTime")),
+    "CreateTime",
+    "Whose clock stamps records, for topics that do not say.",
+    reach=_DYNAMIC,
+)
+LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS = Option(
+    "log.message.timestamp.before.max.ms",
+    Int(0),
+    LONG_MAX,
+    "How far back a timestamp may be.",
+    reach=_DYNAMIC,
+)
+LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS = Option(
+    "log.message.timestamp.after.max.ms", Int(0), 3_600_000, "How far ahead it may be.", reach=_DYNAMIC
+)
+LOG_CLEANER_ENABLE = Option("log.cleaner.enable", Boolean(), True, "Whether compaction runs at all.")
+LOG_CLEANER_BACKOFF_MS = Option(
+    "log.cleaner.backoff.ms", Int(0), 15_000, "Pause of the cleaner when there is nothing to clean."
+)
+LOG_CLEANER_DEDUPE_BUFFER_SIZE = Option(
+    "log.cleaner.dedupe.buffer.size", Int(1024), 128 * 1024 * 1024, "Memory for the map of keys."
+)
+LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = Option(
+    "log.cleaner.io.max.bytes.per.second", Double(0), 1.7976931348623157e308, "Limit of the cleaner's I/O."
+)
+LOG_CLEANER_DELETE_RETENTION_MS = Option(
+    "log.cleaner.delete.retention.ms", Int(0), 86_400_000, "How long tombstones stay.", reach=_DYNAMIC
+)
+LOG_CLEANER_MIN_CLEANABLE_RATIO = Option(
+    "log.cleaner.min.cleanable.ratio",
+    Double(0, 1),
+    0.5,
+    "Dirty share that makes a log cleanable.",
+    reach=_DYNAMIC,
+)
+LOG_CLEANER_MIN_COMPACTION_LAG_MS = Option(
+    "log.cleaner.min.compaction.lag.ms",
+    Int(0),
+    0,
+    "Shortest time a record stays uncompacted.",
+    reach=_DYNAMIC,
+)
+LOG_CLEANER_MAX_COMPACTION_LAG_MS = Option(
+    "log.cleaner.max.compaction.lag.ms", Int(1), LONG_MAX, "Longest time it may.", reach=_DYNAMIC
+)
+VALIDATE_RECORDS = Option(
+    "rookery.validate.records",
+    String(("compacted", "all")),
+    "compacted",
+    "Which topics have the records inside each batch checked: only compacted ones, or all.",
+)
+PRODUCER_ID_EXPIRATION_MS = Option(
+    "producer.id.expiration.ms", int32(1), 86_400_000, "How long the state of a silent producer is kept."
+)
+NUM_RECOVERY_THREADS_PER_DATA_DIR = Option(
+    "num.recovery.threads.per.data.dir", int32(1), 2, "Threads per log dir that recover partitions at start."
+)
+
+# --- replication ------------------------------------------------------------------------------------------
+
+REPLICA_LAG_TIME_MAX_MS = Option(
+    "replica.lag.time.max.ms", Int(1), 30_000, "A follower behind for longer leaves the ISR."
+)
+REPLICA_FETCH_WAIT_MAX_MS = Option(
+    "replica.fetch.wait.max.ms", int32(1), 500, "How long a leader may hold a follower's fetch."
+)
+REPLICA_FETCH_MIN_BYTES = Option("replica.fetch.min.bytes", int32(0), 1, "Bytes that end such a wait.")
+REPLICA_FETCH_MAX_BYTES = Option(
+    "replica.fetch.max.bytes", int32(0), 1048576, "Bytes per partition in one answer to a follower."
+)
+REPLICA_FETCH_RESPONSE_MAX_BYTES = Option(
+    "replica.fetch.response.max.bytes",
+    int32(0),
+    1048576,
+    "Bytes in one answer to a follower; small answers stay in the processor's cache.",
+)
+REPLICA_FETCH_BACKOFF_MS = Option(
+    "replica.fetch.backoff.ms", int32(0), 1000, "Pause of a follower after a failed fetch."
+)
+REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Option(
+    "replica.high.watermark.checkpoint.interval.ms",
+    Int(1),
+    5000,
+    "How often high watermarks are written down.",
+)
+AUTO_LEADER_REBALANCE_ENABLE = Option(
+    "auto.leader.rebalance.enable",
+    Boolean(),
+    True,
+    "Whether leadership returns to preferred replicas by itself.",
+)
+LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = Option(
+    "leader.imbalance.check.interval.seconds", Int(1), 300, "How often that is looked at."
+)
+LEADER_IMBALANCE_PER_BROKER_PERCENTAGE = Option(
+    "leader.imbalance.per.broker.percentage", int32(0), 10, "Share of misplaced leaders that starts it."
+)
+
+# --- broker and controller --------------------------------------------------------------------------------
+
+BROKER_HEARTBEAT_INTERVAL_MS = Option(
+    "broker.heartbeat.interval.ms", int32(1), 2000, "How often a broker reports to the controller."
+)
+BROKER_SESSION_TIMEOUT_MS = Option(
+    "broker.session.timeout.ms", int32(1), 9000, "A broker silent for longer is fenced."
+)
+RECONNECT_GRACE_MS = Option(
+    "rookery.broker.reconnect.grace.ms",
+    int32(0),
+    500,
+    "A broker whose control connection closed and who does not return within this time is fenced early.",
+)
+INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = Option(
+    "initial.broker.registration.timeout.ms",
+    int32(1),
+    60_000,
+    "How long a starting broker tries to register.",
+)
+CONTROLLED_SHUTDOWN_ENABLE = Option(
+    "controlled.shutdown.enable",
+    Boolean(),
+    True,
+    "Whether a stopping broker first hands over its leaderships.",
+)
+CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS = Option(
+    "controller.quorum.election.timeout.ms", int32(1), 1000, "Longest wait for the votes of one election."
+)
+CONTROLLER_QUORUM_FETCH_TIMEOUT_MS = Option(
+    "controller.quorum.fetch.timeout.ms", int32(1), 2000, "Time without the leader after which voters elect."
+)
+CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS = Option(
+    "controller.quorum.election.backoff.max.ms", int32(1), 1000, "Longest random pause between two elections."
+)
+CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS = Option(
+    "controller.quorum.request.timeout.ms", int32(1), 2000, "Deadline of calls between controllers."
+)
+METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS = Option(
+    "metadata.log.max.record.bytes.between.snapshots",
+    Int(1),
+    20 * 1024 * 1024,
+    "Log size that calls for a snapshot.",
+)
+METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS = Option(
+    "metadata.log.max.snapshot.interval.ms",
+    Int(0),
+    3_600_000,
+    "Time that calls for a snapshot; 0 means never.",
+)
+METADATA_LOG_SEGMENT_BYTES = Option(
+    "metadata.log.segment.bytes", int32(8 * 1024 * 1024), 1 << 30, "Size of a segment of the metadata log."
+)
+METADATA_MAX_IDLE_INTERVAL_MS = Option(
+    "metadata.max.idle.interval.ms",
+    int32(0),
+    500,
+    "How often an idle controller writes a record; 0 means never.",
+)
+
+# --- watching it ------------------------------------------------------------------------------------------
+
+LOG_STYLE = Option(
+    "rookery.log.style", String(("human", "json")), "human", "Form of log lines: for people, or JSON."
+)
+LOG_LEVEL = Option(
+    "rookery.log.level", String(("DEBUG", "INFO", "WARNING", "ERROR")), "INFO", "Least level that is logged."
+)
+
+TABLE = table_of(vars())
+
+UNSUPPORTED: dict[str, str] = {
+    "num.network.threads": "one event loop serves all connections; the value is ignored",
+    "num.io.threads": "one event loop handles all requests; the value is ignored",
+    "background.threads": "background work has its own fixed threads; the value is ignored",
+    "num.replica.fetchers": "one connection per leader carries all partitions; the value is ignored",
+    "zookeeper.connect": "there is no ZooKeeper: the metadata quorum does its work; the value is ignored",
+    "log4j.loggers": "set by KAFKA_LOG4J_LOGGERS only",
+    "jmx.port": "there is no JMX: scrape /metrics at rookery.http.listener; the value is ignored",
+    "remote.log.storage.system.enable": "there is no tiered storage; the value is ignored",
+    "log.preallocate": "segments grow as they are written; the value is ignored",
+}
+"""Keys of Kafka that are known but have no effect here, with the consequence."""
