@@ -1,0 +1,107 @@
+"""The machine's file system behind the disk port."""
+
+import asyncio
+import os
+import stat
+
+import aiofiles
+import aiofiles.os
+
+from rookery.core.disk.port import Buffer
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+
+
+class _OpenFile:
+    """One descriptor. Appends go to the end of the file whatever was truncated before (O_APPEND)."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def write(self, data: Buffer) -> int:
+        return os.write(self._fd, data)
+
+    def pread(self, size: int, position: int) -> bytes:
+        found = os.pread(self._fd, size, position)
+        if len(found) == size or not found:
+            return found
+        parts, total = [found], len(found)
+        while total < size and (more := os.pread(self._fd, size - total, position + total)):
+            parts.append(more)
+            total += len(more)
+        return b"".join(parts)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+class FileDisk:
+    """Files and folders of the operating system. Holds no state, so one instance serves every thread."""
+
+    def open(self, path: str, *, create: bool = False) -> _OpenFile:
+        return _OpenFile(os.open(path, _FLAGS | (os.O_CREAT if create else 0), 0o644))
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path)[stat.ST_SIZE]
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def list(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def mkdir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    async def load(self, path: str) -> bytes:
+        async with aiofiles.open(path, "rb") as file:
+            return await file.read()
+
+    async def replace(self, path: str, data: Buffer) -> None:
+        temporary = path + ".tmp"
+        async with aiofiles.open(temporary, "wb") as file:
+            await file.write(data)
+            await file.flush()
+            await asyncio.to_thread(os.fsync, file.fileno())
+        await aiofiles.os.replace(temporary, path)
+        await asyncio.to_thread(self.sync_dir, os.path.dirname(path))
+
