@@ -1,0 +1,139 @@
+"""Which batches a broker takes: from producers, and as a follower from its leader.
+
+Only headers and checksums are looked at, so that every batch is checked; what is inside is the business of
+`records.check_records`, for topics that ask for it.
+"""
+
+from rookery.core.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaError,
+    MessageTooLargeError,
+)
+from rookery.core.wire.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LAST_CODEC,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_AT,
+    BatchHeader,
+    Buffer,
+    batches,
+    read_header,
+    verify,
+)
+from rookery.core.wire.primitives import WireError
+
+
+def validate_produce_batch(records: Buffer | None, max_size: int) -> BatchHeader:
+    """The header of the one batch a producer may send per partition, or the error to answer with.
+
+    Damage (length, checksum) is CORRUPT_MESSAGE, which a producer retries; a batch that is undamaged but may
+    not be sent is INVALID_RECORD; one above `max_size` is MESSAGE_TOO_LARGE, and producers split it.
+    """
+    if not records:
+        raise InvalidRecordError("the produce request holds no record batch for this partition")
+    header = _read_produced(records, max_size)
+    verify(records, 0, header)
+    if (
+        header.base_offset != 0
+        or header.record_count < 1
+        or header.last_offset_delta != header.record_count - 1
+        or header.attributes & (LOG_APPEND_TIME | CONTROL | DELETE_HORIZON)
+        or header.attributes & CODEC_MASK > LAST_CODEC
+        or (header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0))
+        or (header.producer_id < 0 and header.transactional)
+    ):
+        raise _refusal(header)
+    return header
+
+
+def _read_produced(records: Buffer, max_size: int) -> BatchHeader:
+    end = len(records)
+    if end > MAGIC_AT and records[MAGIC_AT] != MAGIC:
+        raise InvalidRecordError(f"record batches must have magic {MAGIC}, this one has {records[MAGIC_AT]}")
+    try:
+        header = read_header(records)
+    except WireError as error:
+        raise CorruptMessageError(str(error)) from None
+    if header.size > max_size:
+        raise MessageTooLargeError(f"the batch has {header.size} bytes, this topic takes up to {max_size}")
+    if header.size != end:
+        raise InvalidRecordError(f"producers send one batch per partition; {end - header.size} bytes follow")
+    return header
+
+
+def _refusal(header: BatchHeader) -> KafkaError:
+    if header.base_offset != 0:
+        return InvalidRecordError(f"a producer's batch starts at offset 0, not {header.base_offset}")
+    if header.record_count < 1:
+        return InvalidRecordError(f"a batch must hold records, this one says it has {header.record_count}")
+    if header.last_offset_delta != header.record_count - 1:
+        return InvalidRecordError(
+            f"the batch says it has {header.record_count} records, but its last offset delta is "
+            f"{header.last_offset_delta}"
+        )
+    if header.control:
+        return InvalidRecordError("only brokers write control batches")
+    if header.log_append_time:
+        return InvalidTimestampError("only the broker may mark a batch with log append time")
+    if header.delete_horizon is not None:
+        return InvalidRecordError("only the log cleaner may set a delete horizon")
+    if header.codec > LAST_CODEC:
+        return InvalidRecordError(f"codec {header.codec} is not known")
+    if header.producer_id < 0:
+        return InvalidRecordError("a transactional batch needs a producer id")
+    return InvalidRecordError(
+        f"producer {header.producer_id} sent epoch {header.producer_epoch} and sequence "
+        f"{header.base_sequence}; neither may be negative"
+    )
+
+
+def check_timestamp(header: BatchHeader, now: int, before_max_ms: int, after_max_ms: int) -> None:
+    """Raise InvalidTimestampError if the batch's times are further from `now` (ms) than the topic allows."""
+    if header.max_timestamp > now + after_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {header.max_timestamp} is over {after_max_ms} ms after the broker's clock ({now})"
+        )
+    if header.base_timestamp < now - before_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {header.base_timestamp} is over {before_max_ms} ms before the broker's clock ({now})"
+        )
+
+
+def validate_replica_batches(buf: Buffer, next_offset: int) -> list[tuple[int, BatchHeader]]:
+    """Positions and headers of batches fetched from a leader, safe to append at `next_offset`.
+
+    Each batch must be whole, undamaged and behind the one before it, in offsets and in leader epochs; gaps
+    are what compaction leaves. CorruptMessageError says which batch is at fault.
+    """
+    found: list[tuple[int, BatchHeader]] = []
+    epoch = -1
+    try:
+        for pos, header in batches(buf):
+            _check_order(header, next_offset, epoch)
+            verify(buf, pos, header)
+            found.append((pos, header))
+            next_offset = header.next_offset
+            epoch = header.partition_leader_epoch
+    except WireError as error:
+        raise CorruptMessageError(f"fetched batches from offset {next_offset}: {error}") from None
+    return found
+
+
+def _check_order(header: BatchHeader, next_offset: int, epoch: int) -> None:
+    if header.base_offset < next_offset:
+        raise CorruptMessageError(f"a batch at offset {header.base_offset} came where {next_offset} is next")
+    if header.partition_leader_epoch < epoch:
+        raise CorruptMessageError(
+            f"the batch at offset {header.base_offset} has leader epoch {header.partition_leader_epoch}, "
+            f"the one before it {epoch}"
+        )
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise CorruptMessageError(
+            f"the batch at offset {header.base_offset} says it has {header.record_count} records, but its "
+            f"last offset delta is {header.last_offset_delta}"
+        )
