@@ -1,0 +1,227 @@
+"""From one image to the next: replay records, then apply.
+
+    delta = Delta(image)
+    for offset, record in enumerate(records, base_offset):
+        delta.replay(record, offset)
+    changes = delta.apply(epoch=epoch)
+    image = changes.after
+
+Replay is the only way state changes, on the active controller, on its followers, on brokers and in recovery.
+A snapshot goes the same way: `Delta.from_snapshot(image)` replays it onto nothing and reports the difference
+from the image held so far. Records that contradict the state raise `ReplayError`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from rookery.core.metadata import records as r
+from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.image import (
+    EMPTY,
+    AccessControlEntry,
+    BrokerRegistration,
+    ConfigResource,
+    Image,
+    ResourceType,
+    ScramCredential,
+)
+from rookery.core.metadata.topics_delta import TopicsDelta
+from rookery.core.metadata.values import ReplayError, either, nested, with_value, without
+
+__all__ = ["Delta", "ReplayError"]
+
+
+class Delta:
+    """Records on their way into the next image. Belongs to one task; use it once."""
+
+    def __init__(self, image: Image, *, onto: Image | None = None) -> None:
+        self._before = image
+        self._base = base = image if onto is None else onto
+        self._topics = TopicsDelta(base.topics, base.topic_ids)
+        self._brokers = base.brokers
+        self._configs = base.configs
+        self._features = base.features
+        self._next_producer_id = base.next_producer_id
+        self._acls = base.acls
+        self._quotas = base.quotas
+        self._credentials = base.credentials
+        self._touched_brokers: set[int] = set()
+        self._touched_configs: set[ConfigResource] = set()
+        self._offset = base.offset
+
+    @classmethod
+    def from_snapshot(cls, image: Image) -> "Delta":
+        """Replays a whole state; the changes are reported against `image`."""
+        return cls(image, onto=EMPTY)
+
+    def replay(self, record: r.Record, offset: int) -> None:
+        """Fold in `record`, which stands at `offset`."""
+        replay = self._REPLAY.get(type(record))
+        self._offset = offset
+        try:
+            if replay is None:
+                raise ReplayError("nothing replays it")
+            replay(self, record)
+        except ReplayError as error:
+            raise ReplayError(f"offset {offset}, {type(record).__name__}: {error}") from error
+
+    def apply(self, *, offset: int | None = None, epoch: int | None = None) -> Changes:
+        """The next image and what is different in it. `offset` is given where it is not that of the last
+        record replayed: for a snapshot, or when the log moved on without records."""
+        after = Image(
+            offset=either(offset, self._offset),
+            epoch=either(epoch, self._base.epoch),
+            brokers=self._brokers,
+            topics=self._topics.finish(),
+            topic_ids=self._topics.ids,
+            configs=self._configs,
+            features=self._features,
+            next_producer_id=self._next_producer_id,
+            acls=self._acls,
+            quotas=self._quotas,
+            credentials=self._credentials,
+        )
+        if self._base is not self._before:
+            self._touch_all_before()
+        return self._changes(after)
+
+    def _touch_all_before(self) -> None:
+        for topic in self._before.topics.values():
+            self._topics.touch(topic.id, topic.partitions)
+        self._touched_brokers.update(self._before.brokers)
+        self._touched_configs.update(self._before.configs)
+
+    def _changes(self, after: Image) -> Changes:
+        before = self._before
+        ids = tuple(self._topics.topics_touched())
+        created = [after.topics[i] for i in ids if i in after.topics and i not in before.topics]
+        removed = [before.topics[i] for i in ids if i in before.topics and i not in after.topics]
+        brokers = [i for i in self._touched_brokers if before.brokers.get(i) != after.brokers.get(i)]
+        configs = [c for c in self._touched_configs if before.configs.get(c) != after.configs.get(c)]
+        return Changes(
+            before=before,
+            after=after,
+            brokers=tuple(sorted(brokers)),
+            topics_created=tuple(sorted(created, key=lambda topic: topic.name)),
+            topics_removed=tuple(sorted(removed, key=lambda topic: topic.name)),
+            partitions=tuple(self._topics.partition_changes(before.topics, after.topics)),
+            configs=tuple(sorted(configs)),
+        )
+
+    # -- one method per record
+
+    def _no_op(self, record: r.NoOpRecord) -> None:
+        """Nothing but the offset moves."""
+
+    def _register_broker(self, record: r.RegisterBrokerRecord) -> None:
+        epoch = self._offset if record.broker_epoch == r.OFFSET_IS_EPOCH else record.broker_epoch
+        broker = BrokerRegistration(
+            id=record.broker_id,
+            epoch=epoch,
+            incarnation_id=record.incarnation_id,
+            endpoints=record.endpoints,
+            rack=record.rack,
+            features=record.features,
+            directories=record.log_dirs,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+        )
+        self._set_broker(broker)
+
+    def _unregister_broker(self, record: r.UnregisterBrokerRecord) -> None:
+        self._broker(record.broker_id, record.broker_epoch)
+        self._brokers = self._brokers.delete(record.broker_id)
+        self._touched_brokers.add(record.broker_id)
+
+    def _change_broker(self, record: r.BrokerRegistrationChangeRecord) -> None:
+        broker = self._broker(record.broker_id, record.broker_epoch)
+        changed = replace(
+            broker,
+            fenced=either(record.fenced, broker.fenced),
+            in_controlled_shutdown=either(record.in_controlled_shutdown, broker.in_controlled_shutdown),
+            directories=either(record.log_dirs, broker.directories),
+        )
+        self._set_broker(changed)
+
+    def _broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
+        broker = self._brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            raise ReplayError(f"broker {broker_id} with epoch {epoch} is not registered")
+        return broker
+
+    def _set_broker(self, broker: BrokerRegistration) -> None:
+        self._brokers = self._brokers.set(broker.id, broker)
+        self._touched_brokers.add(broker.id)
+
+    def _topic(self, record: r.TopicRecord) -> None:
+        self._topics.add(record)
+
+    def _remove_topic(self, record: r.RemoveTopicRecord) -> None:
+        name = self._topics.remove(record)
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        self._configs = without(self._configs, resource)
+        self._touched_configs.add(resource)
+
+    def _partition(self, record: r.PartitionRecord) -> None:
+        self._topics.add_partition(record)
+
+    def _change_partition(self, record: r.PartitionChangeRecord) -> None:
+        self._topics.change_partition(record)
+
+    def _config(self, record: r.ConfigRecord) -> None:
+        resource = ConfigResource(record.resource_type, record.resource_name)
+        self._configs = nested(self._configs, resource, record.name, record.value)
+        self._touched_configs.add(resource)
+
+    def _producer_ids(self, record: r.ProducerIdsRecord) -> None:
+        if record.next_producer_id < self._next_producer_id:
+            raise ReplayError(f"producer ids from {record.next_producer_id} on were given away before")
+        self._next_producer_id = record.next_producer_id
+
+    def _feature_level(self, record: r.FeatureLevelRecord) -> None:
+        self._features = with_value(self._features, record.name, record.level or None)
+
+    def _add_acl(self, record: r.AccessControlEntryRecord) -> None:
+        entry = AccessControlEntry(
+            resource_type=record.resource_type,
+            resource_name=record.resource_name,
+            pattern_type=record.pattern_type,
+            principal=record.principal,
+            host=record.host,
+            operation=record.operation,
+            permission_type=record.permission_type,
+        )
+        self._acls = self._acls.set(record.id, entry)
+
+    def _remove_acl(self, record: r.RemoveAccessControlEntryRecord) -> None:
+        self._acls = without(self._acls, record.id)
+
+    def _quota(self, record: r.ClientQuotaRecord) -> None:
+        self._quotas = nested(self._quotas, record.entity, record.key, record.value)
+
+    def _add_credential(self, record: r.UserScramCredentialRecord) -> None:
+        credential = ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+        self._credentials = self._credentials.set((record.name, record.mechanism), credential)
+
+    def _remove_credential(self, record: r.RemoveUserScramCredentialRecord) -> None:
+        self._credentials = without(self._credentials, (record.name, record.mechanism))
+
+    _REPLAY: ClassVar[dict[type[r.Record], Callable[["Delta", Any], None]]] = {
+        r.NoOpRecord: _no_op,
+        r.RegisterBrokerRecord: _register_broker,
+        r.UnregisterBrokerRecord: _unregister_broker,
+        r.BrokerRegistrationChangeRecord: _change_broker,
+        r.TopicRecord: _topic,
+        r.PartitionRecord: _partition,
+        r.PartitionChangeRecord: _change_partition,
+        r.RemoveTopicRecord: _remove_topic,
+        r.ConfigRecord: _config,
+        r.ProducerIdsRecord: _producer_ids,
+        r.FeatureLevelRecord: _feature_level,
+        r.AccessControlEntryRecord: _add_acl,
+        r.RemoveAccessControlEntryRecord: _remove_acl,
+        r.ClientQuotaRecord: _quota,
+        r.UserScramCredentialRecord: _add_credential,
+        r.RemoveUserScramCredentialRecord: _remove_credential,
+    }

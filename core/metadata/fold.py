@@ -1,0 +1,39 @@
+"""State = fold(log): the image of a node that follows committed batches and snapshots."""
+
+from collections.abc import Sequence
+
+from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.codec import decode
+from rookery.core.metadata.delta import Delta
+from rookery.core.metadata.image import EMPTY, Image
+from rookery.core.metadata_log import CommittedBatch, SnapshotId
+
+
+class Fold:
+    """Holds the newest image and moves only forward: what it has seen is passed over."""
+
+    def __init__(self, image: Image = EMPTY) -> None:
+        self.image = image
+
+    def on_commit(self, batch: CommittedBatch) -> Changes | None:
+        """What `batch` changed; None where the image holds it already."""
+        if batch.last_offset <= self.image.offset:
+            return None
+        delta = Delta(self.image)
+        for offset, value in enumerate(batch.values, batch.base_offset):
+            if offset > self.image.offset:
+                delta.replay(decode(value), offset)
+        return self._moved(delta.apply(offset=batch.last_offset, epoch=batch.epoch))
+
+    def on_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> Changes | None:
+        """What is different in the snapshot; None where the image is as new."""
+        if snapshot.end_offset - 1 <= self.image.offset:
+            return None
+        delta = Delta.from_snapshot(self.image)
+        for value in values:
+            delta.replay(decode(value), snapshot.end_offset - 1)
+        return self._moved(delta.apply(offset=snapshot.end_offset - 1, epoch=snapshot.epoch))
+
+    def _moved(self, changes: Changes) -> Changes:
+        self.image = changes.after
+        return changes

@@ -1,0 +1,166 @@
+"""The topics' share of a delta. Changes are gathered per topic: it is rebuilt once, however many come."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from uuid import UUID
+
+from immutables import Map, MapMutation
+
+from rookery.core.metadata import records as r
+from rookery.core.metadata.changes import PartitionChange
+from rookery.core.metadata.image import (
+    UNASSIGNED_DIRECTORY,
+    LeaderRecoveryState,
+    Partition,
+    Topic,
+)
+from rookery.core.metadata.values import ReplayError, either
+
+Topics = Map[UUID, Topic]
+
+
+class _Draft:
+    """A topic that is being changed."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.partitions: MapMutation[int, Partition] = topic.partitions.mutate()
+
+    def finish(self) -> Topic:
+        return replace(self.topic, partitions=self.partitions.finish())
+
+
+class TopicsDelta:
+    """Changes to topics and partitions on top of `base`."""
+
+    def __init__(self, base: Topics, ids: Map[str, UUID]) -> None:
+        self._base = base
+        self.ids = ids
+        self._drafts: dict[UUID, _Draft | None] = {}  # None: removed
+        self._touched: dict[UUID, set[int]] = {}
+
+    def add(self, record: r.TopicRecord) -> None:
+        known = record.topic_id in self._base or record.topic_id in self._drafts
+        if known or record.name in self.ids:
+            raise ReplayError(f"topic {record.name!r} ({record.topic_id}) exists")
+        self.ids = self.ids.set(record.name, record.topic_id)
+        self._drafts[record.topic_id] = _Draft(Topic(record.name, record.topic_id))
+
+    def remove(self, record: r.RemoveTopicRecord) -> str:
+        """The name of the topic that is gone."""
+        draft = self._draft(record.topic_id)
+        self.touch(record.topic_id, draft.topic.partitions)
+        self.ids = self.ids.delete(draft.topic.name)
+        self._drafts[record.topic_id] = None
+        return draft.topic.name
+
+    def add_partition(self, record: r.PartitionRecord) -> None:
+        partitions = self._draft(record.topic_id).partitions
+        if record.partition in partitions:
+            raise ReplayError(f"partition {record.partition} of topic {record.topic_id} exists")
+        partitions[record.partition] = Partition(
+            replicas=record.replicas,
+            isr=_shared(record.isr, record.replicas),
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            directories=record.directories,
+            leader_recovery_state=LeaderRecoveryState(record.leader_recovery_state),
+            removing_replicas=record.removing_replicas,
+            adding_replicas=record.adding_replicas,
+            elr=record.elr,
+            last_known_elr=record.last_known_elr,
+        )
+        self.touch(record.topic_id, (record.partition,))
+
+    def change_partition(self, record: r.PartitionChangeRecord) -> None:
+        partitions = self._draft(record.topic_id).partitions
+        old = partitions.get(record.partition)
+        if old is None:
+            raise ReplayError(f"topic {record.topic_id} has no partition {record.partition}")
+        partitions[record.partition] = changed(old, record)
+        self.touch(record.topic_id, (record.partition,))
+
+    def touch(self, topic_id: UUID, partitions: "tuple[int, ...] | Map[int, Partition]") -> None:
+        touched = self._touched.get(topic_id)
+        if touched is None:
+            touched = self._touched[topic_id] = set()
+        touched.update(partitions)
+
+    def finish(self) -> Topics:
+        if not self._drafts:
+            return self._base
+        topics = self._base.mutate()
+        for topic_id, draft in self._drafts.items():
+            if draft is not None:
+                topics[topic_id] = draft.finish()
+            elif topic_id in topics:
+                del topics[topic_id]
+        return topics.finish()
+
+    def topics_touched(self) -> Iterator[UUID]:
+        yield from self._drafts
+        yield from (topic_id for topic_id in self._touched if topic_id not in self._drafts)
+
+    def partition_changes(self, before: Topics, after: Topics) -> list[PartitionChange]:
+        """The partitions that differ, sorted; what came and went in between is not mentioned."""
+        changes = []
+        for topic_id, touched in self._touched.items():
+            old, new = before.get(topic_id), after.get(topic_id)
+            topic = new or old
+            if topic is None:
+                continue
+            for index in touched:
+                was = None if old is None else old.partitions.get(index)
+                now = None if new is None else new.partitions.get(index)
+                if was != now:
+                    changes.append(PartitionChange(topic.name, topic_id, index, was, now))
+        changes.sort(key=lambda change: (change.topic, change.topic_id, change.partition))
+        return changes
+
+    def _draft(self, topic_id: UUID) -> _Draft:
+        draft = self._drafts.get(topic_id)
+        if draft is None:
+            topic = None if topic_id in self._drafts else self._base.get(topic_id)
+            if topic is None:
+                raise ReplayError(f"there is no topic with id {topic_id}")
+            draft = self._drafts[topic_id] = _Draft(topic)
+        return draft
+
+
+def changed(old: Partition, record: r.PartitionChangeRecord) -> Partition:
+    """`old` after `record`: the partition epoch rises always, the leader epoch when a leader is named."""
+    replicas = either(record.replicas, old.replicas)
+    recovery = old.leader_recovery_state
+    if record.leader_recovery_state is not None:
+        recovery = LeaderRecoveryState(record.leader_recovery_state)
+    return Partition(
+        replicas=replicas,
+        isr=_shared(either(record.isr, old.isr), replicas),
+        leader=either(record.leader, old.leader),
+        leader_epoch=old.leader_epoch + (record.leader is not None),
+        partition_epoch=old.partition_epoch + 1,
+        directories=_directories(record, old, replicas),
+        leader_recovery_state=recovery,
+        removing_replicas=either(record.removing_replicas, old.removing_replicas),
+        adding_replicas=either(record.adding_replicas, old.adding_replicas),
+        elr=either(record.elr, old.elr),
+        last_known_elr=either(record.last_known_elr, old.last_known_elr),
+    )
+
+
+def _directories(
+    record: r.PartitionChangeRecord, old: Partition, replicas: tuple[int, ...]
+) -> tuple[UUID, ...]:
+    """Directories go with their replicas; new replicas have none yet."""
+    if record.directories is not None:
+        return record.directories
+    if replicas == old.replicas:
+        return old.directories
+    moved = tuple(old.directory(broker) for broker in replicas)
+    return () if all(directory == UNASSIGNED_DIRECTORY for directory in moved) else moved
+
+
+def _shared(value: tuple[int, ...], like: tuple[int, ...]) -> tuple[int, ...]:
+    """`like` itself where it is equal: most partitions have all replicas in sync, so this saves memory."""
+    return like if value == like else value
