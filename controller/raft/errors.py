@@ -1,0 +1,55 @@
+"""What can go wrong in Raft, by whose fault.
+
+`RaftRefusedError` answers a caller whose wish cannot be granted now; `RaftFatalError` means that going on
+could lose committed records or fork the log: the node must stop.
+"""
+
+
+class RaftRefusedError(Exception):
+    """The request cannot be granted; nothing has changed."""
+
+    retriable = True
+
+
+class NotLeaderError(RaftRefusedError):
+    """This replica does not lead that epoch (any more)."""
+
+    def __init__(self, message: str, leader_id: int, epoch: int) -> None:
+        super().__init__(message)
+        self.leader_id = leader_id
+        self.epoch = epoch
+
+
+class NotReadyError(RaftRefusedError):
+    """The leader must first commit a record of its own epoch, or an earlier voter change, or is handing
+    over."""
+
+
+class NotCaughtUpError(RaftRefusedError):
+    """The replica that should vote does not fetch, or is too far behind."""
+
+
+class InvalidVoterChangeError(RaftRefusedError):
+    """The change makes no sense for the voter set in force."""
+
+    retriable = False
+
+
+class TooManyPendingError(RaftRefusedError):
+    """A bound on waiting work is reached."""
+
+
+class RaftFatalError(Exception):
+    """An invariant of Raft does not hold on this node. Stop it and keep its disk for examination."""
+
+
+class TruncationBelowHighWatermarkError(RaftFatalError):
+    """The leader's log disagrees with records this replica knows to be committed."""
+
+
+class TwoLeadersError(RaftFatalError):
+    """Two nodes claim to lead one epoch."""
+
+
+class CorruptStateError(RaftFatalError):
+    """What was read from disk, or what the driver reported, contradicts itself."""

@@ -1,0 +1,90 @@
+"""Who may vote: replicas named by id and directory id, and the set of them.
+
+The voter set lives in the log as VOTERS records and in snapshots. The last VOTERS record of a replica's log
+is in force there, committed or not; cutting the log brings the one before it back.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+UNKNOWN_DIRECTORY = UUID(int=0)
+
+
+class ReplicaKey(NamedTuple):
+    """One replica: a node and the disk it runs on. The same node on a new disk is somebody else, because what
+    the old disk had promised (votes, acknowledged records) is gone."""
+
+    id: int
+    directory_id: UUID
+
+    def __str__(self) -> str:
+        return f"{self.id}/{str(self.directory_id)[-4:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """A member of the quorum. A voter that came from configuration has no directory id until the first leader
+    has heard from it; until then any disk of that node is taken for it."""
+
+    key: ReplicaKey
+    endpoint: str = ""
+
+    @property
+    def id(self) -> int:
+        return self.key.id
+
+    @property
+    def pinned(self) -> bool:
+        return self.key.directory_id != UNKNOWN_DIRECTORY
+
+
+class VoterSet:
+    """An immutable set of voters with distinct node ids, ordered by id."""
+
+    __slots__ = ("_by_id", "_key")
+
+    def __init__(self, voters: Iterable[Voter] = ()) -> None:
+        ordered = sorted(voters, key=lambda voter: voter.key)
+        self._by_id = {voter.id: voter for voter in ordered}
+        self._key = tuple(ordered)
+        if len(self._by_id) != len(ordered):
+            raise ValueError(f"two voters with one node id: {', '.join(str(voter.key) for voter in ordered)}")
+
+    def __iter__(self) -> Iterator[Voter]:
+        return iter(self._key)
+
+    def __len__(self) -> int:
+        return len(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VoterSet) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(str(voter.key) for voter in self) + "}"
+
+    def get(self, node_id: int) -> Voter | None:
+        return self._by_id.get(node_id)
+
+    def __contains__(self, key: ReplicaKey) -> bool:
+        """Whether this very replica (node and disk) votes."""
+        voter = self._by_id.get(key.id)
+        return voter is not None and (voter.key == key or not voter.pinned)
+
+    def others(self, key: ReplicaKey) -> Iterator[Voter]:
+        """Every voter but this replica."""
+        return (voter for voter in self if voter.id != key.id or key not in self)
+
+    def with_voter(self, voter: Voter) -> "VoterSet":
+        return VoterSet((*self, voter))
+
+    def without(self, node_id: int) -> "VoterSet":
+        return VoterSet(voter for voter in self if voter.id != node_id)
+
+    def pinned_to(self, key: ReplicaKey) -> "VoterSet":
+        """The same members, with the directory id of one of them now known."""
+        return VoterSet(Voter(key, voter.endpoint) if voter.id == key.id else voter for voter in self)
