@@ -1,0 +1,93 @@
+"""Bytes in, frames out: the four-byte size in front of every message, without a socket in sight."""
+
+from collections.abc import Iterator
+from struct import Struct as Layout
+
+from rookery.core.wire.primitives import WireError
+
+_SIZE = Layout(">i")
+
+READ_SIZE = 64 * 1024
+
+
+class FrameReader:
+    """Cuts a stream into frames inside one reusable buffer.
+
+    The shell asks for room with `get_buffer`, reports what arrived with `received`, then goes through
+    `frames()`. Each frame is a view into the buffer and is valid until the next `get_buffer`: whoever needs
+    it longer copies. A size below zero or above `limit` is refused as soon as its four bytes are there, and
+    the buffer grows with what has arrived, never with what was announced.
+    """
+
+    def __init__(self, limit: int, read_size: int = READ_SIZE) -> None:
+        self.limit = limit
+        self._read_size = read_size
+        self._buffer = bytearray(read_size)
+        self._view = memoryview(self._buffer)
+        self._start = 0  # first byte not yet given out
+        self._filled = 0  # end of what has arrived
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that arrived and are not part of a frame given out."""
+        return self._filled - self._start
+
+    def get_buffer(self) -> memoryview:
+        """Room for at least one more byte; ends the life of the frames given out before."""
+        if self._start == self._filled:
+            self._start = self._filled = 0
+            if len(self._buffer) > 16 * self._read_size:
+                self._replace(self._read_size)
+        elif len(self._buffer) - self._filled < self._read_size // 2:
+            self._make_room()
+        return self._view[self._filled :]
+
+    def received(self, count: int) -> None:
+        """`count` bytes were written into the buffer handed out last."""
+        if not 0 <= count <= len(self._buffer) - self._filled:
+            raise ValueError(f"{count} bytes received into room for {len(self._buffer) - self._filled}")
+        self._filled += count
+
+    def frames(self) -> Iterator[memoryview]:
+        """The complete frames, in order, without their sizes."""
+        while self._filled - self._start >= 4:
+            (size,) = _SIZE.unpack_from(self._buffer, self._start)
+            if not 0 <= size <= self.limit:
+                raise WireError(f"frame of {size} bytes refused: sizes go from 0 to {self.limit}")
+            begin = self._start + 4
+            if self._filled - begin < size:
+                return
+            self._start = begin + size
+            yield self._view[begin : self._start]
+
+    def _make_room(self) -> None:
+        """Bring the unfinished frame to the front, in a larger buffer if it fills half of this one."""
+        waiting = self._filled - self._start
+        if waiting * 2 > len(self._buffer):
+            self._replace(len(self._buffer) * 2)
+        else:
+            self._view[:waiting] = self._view[self._start : self._filled]
+            self._start, self._filled = 0, waiting
+
+    def _replace(self, size: int) -> None:
+        """Views of the old buffer may still be held somewhere, so it is left behind rather than resized."""
+        waiting = self._view[self._start : self._filled]
+        self._buffer = bytearray(size)
+        self._view = memoryview(self._buffer)
+        self._view[: len(waiting)] = waiting
+        self._start, self._filled = 0, len(waiting)
+
+
+def split_frames(data: bytes, limit: int) -> tuple[list[memoryview], memoryview]:
+    """The complete frames at the start of `data` and what is left over: for clients that hold whole reads."""
+    view = memoryview(data)
+    frames: list[memoryview] = []
+    while len(view) >= 4:
+        (size,) = _SIZE.unpack_from(view)
+        if not 0 <= size <= limit:
+            raise WireError(f"frame of {size} bytes refused: sizes go from 0 to {limit}")
+        if len(view) - 4 < size:
+            break
+        frames.append(view[4 : 4 + size])
+        view = view[4 + size :]
+    return frames, view
