@@ -1,4 +1,4 @@
-"""Runs benchmarks: ``python -m tests.bench [name ...]`` runs tests/bench/bench_<name>.py, all without names."""
+"""Runs benchmarks: ``python -m tests.bench [name ...]`` runs bench_<name>.py, or all."""
 
 import importlib
 import sys

@@ -1,0 +1,61 @@
+"""Writes the pages of docs/ that are generated from the code: ``make docs``."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from rookery.core.config import node, topic
+from rookery.core.config.options import Option, as_text
+from tests.tidy.source import ROOT
+
+
+def _row(option: Option[object]) -> str:
+    default = as_text(option.default)
+    shown = f"`{default}`" if default not in ("", None) else ""
+    also = f" Also set by {', '.join(f'`{name}`' for name in option.synonyms)}." if option.synonyms else ""
+    return f"| `{option.name}` | {option.kind.type_name} | {shown} | {option.doc}{also} |"
+
+
+def _table(options: Iterable[Option[object]]) -> list[str]:
+    return ["| key | type | default | what it does |", "|---|---|---|---|", *map(_row, options)]
+
+
+def configuration() -> str:
+    lines = [
+        "# Configuration",
+        "",
+        "Kafka's keys, types, units and defaults. A `.properties` file is overridden by the environment",
+        "(`KAFKA_` + the key in capitals with `.` as `_`, `_` as `__`, `-` as `___`), the environment by",
+        "`--set key=value`.",
+        "An unknown key is warned of, a wrong value refuses to start. This page is generated: `make docs`.",
+        "",
+        "## A node",
+        "",
+        *_table(node.TABLE),
+        "",
+        "## A topic",
+        "",
+        "Set when a topic is created or later; a topic that does not say follows the broker's key beside it.",
+        "",
+        *_table(topic.TABLE),
+        "",
+        "## Known to Kafka, without effect here",
+        "",
+        "| key | consequence |",
+        "|---|---|",
+        *(f"| `{key}` | {text} |" for key, text in sorted(node.UNSUPPORTED.items())),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+PAGES: dict[Path, Callable[[], str]] = {ROOT / "docs" / "configuration.md": configuration}
+
+
+def main() -> None:
+    for path, write in PAGES.items():
+        path.write_text(write())
+        print(f"wrote {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

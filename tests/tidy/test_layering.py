@@ -1,0 +1,87 @@
+"""Who may import whom, and what pure modules must not touch."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tidy.source import files, imports, part
+
+MAY_IMPORT = {
+    "core": {"core", "proto"},
+    "proto": {"proto"},
+    "controller": {"controller", "core", "proto"},
+    "broker": {"broker", "core", "proto"},
+    "client": {"client", "core", "proto"},
+}
+COMPOSITION_ROOTS = {"broker/node"}
+"""Files or folders that put both roles together."""
+
+PURE = (
+    "core/wire",
+    "core/metadata",
+    "core/errors.py",
+    "core/types.py",
+    "controller/state",
+    "controller/raft/core.py",
+    "controller/raft/messages.py",
+    "controller/raft/log.py",
+    "controller/raft/progress.py",
+    "controller/raft/quorum.py",
+    "controller/raft/voters.py",
+    "broker/log/producer_state.py",
+    "broker/log/retention.py",
+    "broker/replication/replica_state.py",
+)
+IMPURE = {
+    "asyncio",
+    "socket",
+    "time",
+    "random",
+    "threading",
+    "subprocess",
+    "os",
+    "uvloop",
+    "selectors",
+    "secrets",
+}
+
+
+def below(path: Path, places: tuple[str, ...] | set[str]) -> bool:
+    return any(str(path) == place or str(path).startswith((f"{place}/", f"{place}.")) for place in places)
+
+
+@pytest.mark.parametrize("folder", list(MAY_IMPORT))
+def test_imports_go_one_way(folder: str) -> None:
+    wrong = [
+        f"{path} imports {module}"
+        for path in files(folder)
+        for module in imports(path)
+        if part(module)
+        and part(module) not in MAY_IMPORT[folder]
+        and not (below(path, COMPOSITION_ROOTS) and part(module) == "controller")
+    ]
+    assert wrong == []
+
+
+def test_pure_modules_open_no_socket_file_clock_or_dice() -> None:
+    wrong = [
+        f"{path} imports {module}"
+        for path in files()
+        if below(path, PURE)
+        for module in imports(path)
+        if module.split(".")[0] in IMPURE
+    ]
+    assert wrong == []
+
+
+def test_core_is_for_what_the_programs_share() -> None:
+    """`core/wire` and `core/metadata` know nothing of the other packages of `core` but values and errors."""
+    allowed = ("rookery.core.wire", "rookery.core.metadata", "rookery.core.errors", "rookery.core.types")
+    wrong = [
+        f"{path} imports {module}"
+        for path in files()
+        if below(path, ("core/wire", "core/metadata"))
+        for module in imports(path)
+        if module.startswith("rookery.core.") and not module.startswith(allowed)
+    ]
+    assert wrong == []

@@ -1,0 +1,44 @@
+"""Markers name only rows and invariants that the pages list."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.rows import ROOT, declared, report
+
+
+def markers(kind: str) -> Iterator[tuple[Path, str]]:
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == kind
+                and ast.unparse(node.func.value) == "pytest.mark"
+            ):
+                for argument in node.args:
+                    if isinstance(argument, ast.Constant):
+                        yield path, str(argument.value)
+
+
+def test_all_rows_and_invariants_are_listed_once() -> None:
+    rows, invariants = declared("row"), declared("invariant")
+    assert rows == [str(number) for number in range(1, 187)]
+    assert len(invariants) == len(set(invariants)) == 81
+
+
+def test_markers_name_listed_ids() -> None:
+    for kind in ("row", "invariant"):
+        known = set(declared(kind))
+        assert [(path.name, value) for path, value in markers(kind) if value not in known] == []
+
+
+def test_the_report_counts_and_names_what_is_missing() -> None:
+    result = {
+        "row": {"shown": ["34", "35"], "failed": ["36"]},
+        "invariant": {"shown": declared("invariant"), "failed": []},
+    }
+    text = report(result)
+    assert "2 of 186 product rows have a passing test" in text
+    assert "failing: 36" in text
+    assert "81 of 81 invariants have a passing test\n  without one: none" in text
