@@ -32,6 +32,26 @@ class FrameReader:
         """Bytes that arrived and are not part of a frame given out."""
         return self._filled - self._start
 
+    @property
+    def awaited(self) -> int:
+        """Size of the frame whose first bytes are here and whose rest is not, with its size field; 0 if
+        none."""
+        here = self._filled - self._start
+        if here < 4:
+            return 0
+        size: int = _SIZE.unpack_from(self._buffer, self._start)[0] + 4
+        return size if here < size else 0
+
+    def reserve(self) -> None:
+        """Make room for all of the awaited frame at once, which spares copying it as the buffer grows.
+        Untouched memory costs nothing, but whoever calls this has decided that so large a frame may
+        come."""
+        size = self.awaited + self._read_size // 2
+        if size > len(self._buffer):
+            self._replace(size)
+        elif size > len(self._buffer) - self._start:
+            self._make_room()
+
     def get_buffer(self) -> memoryview:
         """Room for at least one more byte; ends the life of the frames given out before."""
         if self._start == self._filled:

@@ -1,0 +1,115 @@
+"""Requests that wait for a partition to move: acks=all for the high watermark, a fetch for data.
+
+A request is parked under every partition it waits for, with one timer. `wake` only notes that a partition
+has changed; once per pass of the loop each request touched by a change is asked, once, whether it can be
+answered now. So a thousand appends in one pass cost a parked fetch one look, and nothing is ever answered
+from inside an append.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from rookery.broker.scheduler import Scheduler, Timer
+from rookery.core.logs import get_logger
+
+_log = get_logger("broker.replication.waiters")
+
+K = TypeVar("K", bound=Hashable)
+K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
+
+
+class Waiter(Protocol[K_contra]):
+    """A parked request. Exactly one of its calls answers the request."""
+
+    kind: str
+    """Which purgatory it counts for, as Kafka names it: Produce, Fetch."""
+
+    def try_complete(self, changed: Sequence[K_contra]) -> bool:
+        """Answer if possible now that the keys `changed` have moved; False keeps it parked."""
+
+    def expire(self) -> None:
+        """The time is up: answer with what there is."""
+
+    def fail(self, error: Exception) -> None:
+        """`try_complete` or `expire` broke."""
+
+
+class Parked(Generic[K]):
+    """A place in the waiters: give it back with `Waiters.forget`."""
+
+    __slots__ = ("keys", "timer", "waiter")
+
+    def __init__(self, waiter: Waiter[K], keys: Sequence[K]) -> None:
+        self.waiter = waiter
+        self.keys = keys
+        self.timer: Timer | None = None
+
+
+class Waiters(Generic[K]):
+    """All parked requests of a broker, by what they wait for."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._by_key: dict[K, dict[Parked[K], None]] = {}
+        self._changed: dict[K, None] = {}
+        self._sizes: dict[str, int] = {}
+
+    def size(self, kind: str) -> int:
+        """How many requests of this kind are parked: the purgatory's size."""
+        return self._sizes.get(kind, 0)
+
+    def park(self, waiter: Waiter[K], keys: Iterable[K], timeout_s: float) -> Parked[K]:
+        parked = Parked(waiter, tuple(dict.fromkeys(keys)))
+        for key in parked.keys:
+            self._by_key.setdefault(key, {})[parked] = None
+        self._sizes[waiter.kind] = self._sizes.get(waiter.kind, 0) + 1
+        parked.timer = self._scheduler.call_later(max(0.0, timeout_s), self._expire, parked)
+        return parked
+
+    def wake(self, key: K) -> None:
+        """`key` has changed. Cheap where nobody waits for it."""
+        if key in self._by_key and key not in self._changed:
+            if not self._changed:
+                self._scheduler.call_soon(self._pass)
+            self._changed[key] = None
+
+    def forget(self, parked: Parked[K]) -> bool:
+        """Take a request out; False if it had left already."""
+        if parked.timer is None:
+            return False
+        parked.timer.cancel()
+        parked.timer = None
+        for key in parked.keys:
+            waiting = self._by_key[key]
+            del waiting[parked]
+            if not waiting:
+                del self._by_key[key]
+        self._sizes[parked.waiter.kind] -= 1
+        return True
+
+    def _pass(self) -> None:
+        changed, self._changed = self._changed, {}
+        touched: dict[Parked[K], list[K]] = {}
+        for key in changed:
+            for parked in self._by_key.get(key, ()):
+                touched.setdefault(parked, []).append(key)
+        for parked, keys in touched.items():
+            if parked.timer is not None and self._try(parked, keys):
+                self.forget(parked)
+
+    def _try(self, parked: Parked[K], keys: list[K]) -> bool:
+        """One broken waiter must not keep the others from being looked at: this is their supervisor."""
+        try:
+            return parked.waiter.try_complete(keys)
+        except Exception as error:
+            _log.exception("waiter.failed", error, kind=parked.waiter.kind)
+            parked.waiter.fail(error)
+            return True
+
+    def _expire(self, parked: Parked[K]) -> None:
+        if self.forget(parked):
+            try:
+                parked.waiter.expire()
+            except Exception as error:
+                _log.exception("waiter.failed", error, kind=parked.waiter.kind)
+                parked.waiter.fail(error)

@@ -1,0 +1,52 @@
+"""Who is calling, and with what: the part of a connection and of a request that handlers may see."""
+
+from typing import TYPE_CHECKING, Any
+
+from rookery.core.wire.header import RequestHeader
+from rookery.core.wire.primitives import Buffer
+
+if TYPE_CHECKING:
+    from rookery.broker.server.dispatch import Route
+    from rookery.broker.server.pending import Pending
+
+
+class Client:
+    """The other end of one connection."""
+
+    __slots__ = ("address", "listener", "principal", "software_name", "software_version")
+
+    def __init__(self, listener: str, address: str, principal: str = "User:ANONYMOUS") -> None:
+        self.listener = listener
+        """Name of the listener it came in by; decides which addresses it is told."""
+        self.address = address
+        self.principal = principal
+        self.software_name = "unknown"
+        self.software_version = "unknown"
+
+
+class Call:
+    """One request under way: what its handler may know of it, and its place in the order of answers."""
+
+    __slots__ = (
+        "client",
+        "client_id",
+        "correlation_id",
+        "handled_at",
+        "pending",
+        "route",
+        "segments",
+        "settled_at",
+        "started_at",
+        "version",
+    )
+
+    def __init__(self, route: "Route", header: RequestHeader, client: Client) -> None:
+        self.route = route
+        self.version = header.api_version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id
+        self.client = client
+        self.pending: Pending[Any] | None = None
+        self.segments: list[Buffer] | None = None
+        """The encoded answer, once there is one; empty where none is to be sent."""
+        self.started_at = self.handled_at = self.settled_at = 0.0

@@ -1,0 +1,382 @@
+"""One client's connection: bytes in, answers out, in the order in which the requests came.
+
+All that has arrived is served in one pass, and the answers of a pass leave in one write. A request whose
+answer has to wait takes a place in a queue; what is answered behind it waits for its turn there. Only
+requests that are made for it (Produce) let later ones start meanwhile; behind any other one that waits, the
+connection stops serving, so that a client sees what Kafka's one-request-at-a-time shows it.
+
+Frames are views into the receive buffer. Handlers finish with them, or copy, before they return.
+
+A connection stops serving while a wait blocks it, while too many answers are awaited, or while the client
+does not take its answers; it stops reading when it has stopped serving and something is left to serve, or
+when there is no memory for a large request. What it never does is wait itself, so nobody waits for it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from rookery.broker.scheduler import Scheduler
+from rookery.broker.server.client import Call, Client
+from rookery.broker.server.dispatch import Dispatch, Refused
+from rookery.broker.server.limits import ConnectionLimits
+from rookery.broker.server.memory import RequestMemory
+from rookery.broker.server.pending import Pending
+from rookery.broker.server.request_metrics import RequestMetrics
+from rookery.broker.server.settings import ServerSettings
+from rookery.broker.server.sweep import Sweep
+from rookery.core.logs import get_logger
+from rookery.core.wire.framing import FrameReader
+from rookery.core.wire.header import response_frame
+from rookery.core.wire.primitives import Buffer, WireError
+
+_log = get_logger("broker.server")
+
+READ_SIZE = 256 * 1024
+LARGE_REQUEST = READ_SIZE
+"""Requests up to this size fit into the buffer each connection has; larger ones ask for memory."""
+READ_AHEAD = 64 * 1024
+"""Unserved bytes a connection may hold before it stops reading: what it needs to notice that a client
+left."""
+SLOWEST_BYTES_PER_S = 64 * 1024
+"""A client that sends or takes large messages gets at least the time this rate needs."""
+
+
+class Transport(Protocol):
+    """The part of `asyncio.Transport` that a connection uses."""
+
+    def writelines(self, segments: list[Buffer]) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    def get_extra_info(self, name: str) -> Any: ...
+    def get_write_buffer_size(self) -> int: ...
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all connections of a server have in common."""
+
+    dispatch: Dispatch
+    settings: ServerSettings
+    limits: ConnectionLimits
+    memory: RequestMemory
+    sweep: Sweep
+    scheduler: Scheduler
+    metrics: RequestMetrics
+    clock: Callable[[], float]
+    open: dict["Connection", None] = field(default_factory=dict)
+    _emptied: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def closed(self, connection: "Connection") -> None:
+        self.open.pop(connection, None)
+        if not self.open:
+            self._emptied.set()
+
+    async def all_closed(self) -> None:
+        """Wait until no connection is open."""
+        while self.open:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The shell around one socket."""
+
+    def __init__(self, shared: Shared, listener: str) -> None:
+        self._shared = shared
+        self._settings = shared.settings
+        self._dispatch = shared.dispatch
+        self._clock = shared.clock
+        self._listener = listener
+        self._frames = FrameReader(shared.settings.request_bytes_max, READ_SIZE)
+        self._queue: deque[Call] = deque()
+        self._barrier: Call | None = None
+        self._out: list[Buffer] = []
+        self._unsent = 0  # bytes of answers that stand behind a wait
+        self._granted = 0  # memory taken for the request that is arriving
+        self._reading = True
+        self._draining = False
+        self._flush_scheduled = False
+        self._closed = False
+        self._finishing = False
+        self._frame_since: float | None = None
+        self._unwritable_until: float | None = None  # deadline for the client to take its answers
+        self._active_at = 0.0
+        self._slot = -1
+
+    # --- the transport's calls ---------------------------------------------------------------------------
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        self._transport = transport
+        address = _address(transport.get_extra_info("peername"))
+        self.client = Client(self._listener, address)
+        refusal = self._shared.limits.admit(address)
+        if refusal is not None:
+            self._closed = True
+            _log.warning("connection.refused", peer=address, listener=self._listener, limit=refusal)
+            transport.abort()
+            return
+        self._slot = self._shared.sweep.add(self)
+        self._shared.open[self] = None
+        self._active_at = self._clock()
+        transport.set_write_buffer_limits(self._settings.response_bytes_high_water)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        if self._slot < 0:
+            return
+        shared = self._shared
+        shared.sweep.remove(self, self._slot)
+        shared.limits.release(self.client.address)
+        shared.closed(self)
+        shared.memory.forget(self._memory_is_back)
+        self._give_back_memory()
+        for call in self._queue:
+            if call.pending is not None:
+                call.pending.abandon()
+                shared.metrics.waiting -= 1
+        self._queue.clear()
+        self._out.clear()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._closed:
+            self._frames.received(nbytes)
+            self._serve()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        seconds = self._settings.frame_timeout_ms / 1000
+        unsent = self._transport.get_write_buffer_size()
+        self._unwritable_until = self._clock() + seconds + unsent / SLOWEST_BYTES_PER_S
+
+    def resume_writing(self) -> None:
+        self._unwritable_until = None
+        if not self._draining and not self._closed:
+            self._serve()
+
+    # --- one pass ----------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Serve what has arrived, as far as order and back-pressure allow, and send the answers."""
+        self._draining = True
+        before = now = self._clock()
+        served = False
+        try:
+            if not self._held():
+                for frame in self._frames.frames():
+                    served = True
+                    self._request(frame, now)
+                    now = self._clock()
+                    if self._held():
+                        break
+        except (WireError, Refused) as refusal:
+            self._refuse(str(refusal))
+        self._active_at = now
+        self._shared.metrics.busy_s += now - before
+        self._draining = False
+        if not self._closed:
+            self._flush(now)
+            self._note_unfinished(served, now)
+            self._regulate()
+
+    def _held(self) -> bool:
+        """Whether serving has to stop."""
+        return (
+            self._barrier is not None
+            or self._unwritable_until is not None
+            or len(self._queue) >= self._settings.queued_requests_max
+            or self._unsent > self._settings.response_bytes_high_water
+            or self._finishing
+            or self._closed
+        )
+
+    def _request(self, frame: memoryview, now: float) -> None:
+        """One request: from its frame to its answer, or to its place in the queue."""
+        call, position = self._dispatch.open(frame, self.client)
+        call.started_at = now
+        route = call.route
+        try:
+            outcome = self._dispatch.run(call, frame, position)
+        except (WireError, Refused) as error:
+            raise Refused(f"{route.name} version {call.version}: {error}") from error
+        except Exception as error:
+            self._broken(call, error)
+            return
+        if outcome.__class__ is Pending:
+            self._wait(call, outcome)
+        elif outcome is not None:
+            self._answer(call, outcome)
+            route.metrics.at_once.add(self._clock() - now)
+
+    def _answer(self, call: Call, response: Any) -> None:
+        """Encode an answer that came at once; behind one that is awaited it has to queue."""
+        segments = response_frame(call.route.api, call.version, call.correlation_id, response)
+        if self._queue:
+            call.segments = segments
+            self._unsent += sum(map(len, segments))
+            self._queue.append(call)
+            return
+        self._out += segments
+        if not call.route.overlaps:
+            self._write()  # may be large: the transport then tells at once to stop
+
+    def _wait(self, call: Call, pending: Pending[Any]) -> None:
+        call.handled_at = self._clock()
+        call.pending = pending
+        self._queue.append(call)
+        self._shared.metrics.waiting += 1
+        if not call.route.overlaps:
+            self._barrier = call
+        pending.receive(partial(self._settled, call))
+
+    def _settled(self, call: Call, response: Any, error: BaseException | None) -> None:
+        """An awaited answer has come; it leaves when all before it have."""
+        call.pending = None
+        call.settled_at = self._clock()
+        self._shared.metrics.waiting -= 1
+        if self._closed:
+            return
+        if error is not None:
+            self._broken(call, error)
+            return
+        call.segments = []
+        if response is not None:
+            call.segments = response_frame(call.route.api, call.version, call.correlation_id, response)
+            self._unsent += sum(map(len, call.segments))
+        if self._barrier is call:
+            self._barrier = None
+        if not self._draining and not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._shared.scheduler.call_soon(self._after_wait)
+
+    def _after_wait(self) -> None:
+        """Once per pass of the loop: send what has become ready, serve what was held back."""
+        self._flush_scheduled = False
+        if not self._closed:
+            self._flush(self._clock())
+            if self._finishing and not self._queue:
+                self.close()
+            else:
+                self._serve()
+
+    def _flush(self, now: float) -> None:
+        queue = self._queue
+        while queue and queue[0].segments is not None:
+            call = queue.popleft()
+            assert call.segments is not None
+            self._out += call.segments
+            self._unsent -= sum(map(len, call.segments))
+            if call.settled_at:
+                local_s, remote_s = call.handled_at - call.started_at, call.settled_at - call.handled_at
+                call.route.metrics.waited(local_s, remote_s, now - call.settled_at)
+        self._write()
+
+    def _write(self) -> None:
+        if self._out:
+            self._transport.writelines(self._out)
+            self._out = []
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    def _note_unfinished(self, served: bool, now: float) -> None:
+        """Start the clock of a request whose first bytes are here, stop it where none is."""
+        if self._frames.buffered == 0 or self._held():
+            self._frame_since = None
+        elif served or self._frame_since is None:
+            self._frame_since = now
+
+    def _regulate(self) -> None:
+        """Decide whether to go on reading."""
+        if self._held():
+            self._set_reading(self._frames.buffered < READ_AHEAD)
+            return
+        size = self._frames.awaited
+        if size <= LARGE_REQUEST:
+            self._give_back_memory()
+        elif not self._granted:
+            if not self._shared.memory.take(size):
+                self._shared.memory.wait(self._memory_is_back)
+                self._set_reading(False)
+                return
+            self._granted = size
+            self._frames.reserve()
+        self._set_reading(True)
+
+    def _memory_is_back(self) -> None:
+        self._frame_since = self._clock()
+        self._regulate()
+
+    def _give_back_memory(self) -> None:
+        if self._granted:
+            size, self._granted = self._granted, 0
+            self._shared.memory.give(size)
+
+    def _set_reading(self, wanted: bool) -> None:
+        if wanted != self._reading:
+            self._reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    # --- the end -----------------------------------------------------------------------------------------
+
+    def close_if_overdue(self, now: float) -> None:
+        """Called now and then: ends a connection that is stuck or has nothing to say."""
+        settings = self._settings
+        if self._unwritable_until is not None and now > self._unwritable_until:
+            self._refuse("the client does not take its responses")
+        elif self._frame_since is not None and self._reading:
+            size = max(self._frames.awaited, self._frames.buffered)
+            allowed = settings.frame_timeout_ms / 1000 + size / SLOWEST_BYTES_PER_S
+            if now - self._frame_since > allowed:
+                self._refuse(f"a request of {size} bytes did not arrive within {allowed:.0f} s")
+        elif not self._queue and (now - self._active_at) * 1000 > settings.connections_idle_ms_max:
+            _log.debug("connection.idle", peer=self.client.address)
+            self.close()
+
+    def close(self) -> None:
+        """End the connection once what was written is sent."""
+        self._closed = True
+        self._transport.close()
+
+    def finish(self) -> None:
+        """Take no further requests and close when the last answer has left."""
+        self._finishing = True
+        if not self._queue:
+            self.close()
+
+    def abort(self) -> None:
+        self._closed = True
+        self._transport.abort()
+
+    def _refuse(self, reason: str) -> None:
+        """The client's fault: say so once, and drop the connection."""
+        self._flush(self._clock())
+        _log.warning("connection.dropped", peer=self.client.address, listener=self._listener, reason=reason)
+        self._closed = True
+        self._transport.close() if self._unwritable_until is None else self._transport.abort()
+
+    def _broken(self, call: Call, error: BaseException) -> None:
+        """Our fault. No answer is honest: a producer that is told of an unknown error may drop or repeat what
+        was written, while a lost connection makes it ask again."""
+        peer, api = self.client.address, call.route.name
+        _log.exception("request.failed", error, peer=peer, api=api, version=call.version)
+        call.route.metrics.error("CONNECTION_CLOSED")
+        self._closed = True
+        self._transport.abort()
+
+
+def _address(peer: Any) -> str:
+    return str(peer[0]) if isinstance(peer, tuple) and peer else "local"

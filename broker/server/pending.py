@@ -1,0 +1,59 @@
+"""An answer that comes later.
+
+A handler that cannot answer at once returns a `Pending` and completes it when its wait is over. It is much
+cheaper than an `asyncio.Future`: no loop, no context, one receiver, and completing it calls the receiver at
+once.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+R = TypeVar("R")
+
+
+class Pending(Generic[R]):
+    """Completed exactly once, by `complete` or `fail`; whatever comes after the first is ignored."""
+
+    __slots__ = ("_abandoned", "_done", "_error", "_receive", "_response", "on_abandon")
+
+    def __init__(self) -> None:
+        self._done = False
+        self._abandoned = False
+        self._response: R | None = None
+        self._error: BaseException | None = None
+        self._receive: Callable[[R | None, BaseException | None], None] | None = None
+        self.on_abandon: Callable[[], None] | None = None
+        """Called when nobody waits for the answer any more, so that a parked wait can be dropped."""
+
+    @property
+    def done(self) -> bool:
+        return self._done
+
+    def complete(self, response: R | None) -> None:
+        """Deliver the answer; None means that no answer is sent."""
+        self._settle(response, None)
+
+    def fail(self, error: BaseException) -> None:
+        """The handler broke: the connection is closed, because no honest answer exists."""
+        self._settle(None, error)
+
+    def receive(self, receiver: Callable[[R | None, BaseException | None], None]) -> None:
+        """Have the outcome handed to `receiver`, at once if it is there."""
+        self._receive = receiver
+        if self._done and not self._abandoned:
+            receiver(self._response, self._error)
+
+    def abandon(self) -> None:
+        """The client has gone."""
+        if not self._done:
+            self._done = self._abandoned = True
+            if self.on_abandon is not None:
+                self.on_abandon()
+
+    def _settle(self, response: R | None, error: BaseException | None) -> None:
+        if self._done:
+            return
+        self._done = True
+        self._response, self._error = response, error
+        if self._receive is not None:
+            self._receive(response, error)
