@@ -1,0 +1,55 @@
+"""ShareGroupDescribe (77): state and members of share groups."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from rookery.core.wire.api import Api
+from rookery.core.wire.schema import Array, Bool, Int16, Int32, String, Struct, Uuid, field
+
+
+class ShareGroupDescribeRequest(Struct):
+    group_ids: Sequence[str] = field(Array(String))
+    include_authorized_operations: bool = field(Bool)
+
+
+class TopicPartitions(Struct):
+    topic_id: UUID = field(Uuid)
+    topic_name: str = field(String)
+    partitions: Sequence[int] = field(Array(Int32))
+
+
+class Assignment(Struct):
+    topic_partitions: Sequence[TopicPartitions] = field(Array(TopicPartitions))
+
+
+class Member(Struct):
+    member_id: str = field(String)
+    rack_id: str | None = field(String, nullable="1+", default=None)
+    member_epoch: int = field(Int32)
+    client_id: str = field(String)
+    client_host: str = field(String)
+    subscribed_topic_names: Sequence[str] = field(Array(String))
+    assignment: Assignment = field(Assignment)
+
+
+class DescribedGroup(Struct):
+    error_code: int = field(Int16, default=0)
+    error_message: str | None = field(String, nullable="1+", default=None)
+    group_id: str = field(String)
+    group_state: str = field(String)
+    group_epoch: int = field(Int32)
+    assignment_epoch: int = field(Int32)
+    assignor_name: str = field(String)
+    members: Sequence[Member] = field(Array(Member))
+    authorized_operations: int = field(Int32, default=-(2**31))
+
+
+class ShareGroupDescribeResponse(Struct):
+    throttle_time_ms: int = field(Int32, default=0)
+    groups: Sequence[DescribedGroup] = field(Array(DescribedGroup))
+
+
+SHARE_GROUP_DESCRIBE = Api(
+    77, "ShareGroupDescribe", ShareGroupDescribeRequest, ShareGroupDescribeResponse,
+    versions="1", flexible="1+",
+)
