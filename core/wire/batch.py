@@ -168,24 +168,11 @@ def stamp_append_time(buf: MutableBuffer, pos: int, timestamp: int) -> None:
     _CRC.pack_into(buf, pos + _CRC_AT, crc_of(buf, pos, header.batch_length + LENGTH_END))
 
 
-def write_header(
-    batch: bytearray,
-    *,
-    base_offset: int,
-    partition_leader_epoch: int,
-    attributes: int,
-    last_offset_delta: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    record_count: int,
-) -> None:
-    """Fill the first 61 bytes of `batch`, whose records stand behind them already, checksum included."""
-    _HEADER.pack_into(
-        batch, 0, base_offset, len(batch) - LENGTH_END, partition_leader_epoch, MAGIC, 0,
-        attributes, last_offset_delta, base_timestamp, max_timestamp,
-        producer_id, producer_epoch, base_sequence, record_count,
-    )  # fmt: skip
+def write_header(batch: bytearray, header: BatchHeader) -> None:
+    """Fill the first 61 bytes of `batch`, whose records stand behind them; length and checksum are new."""
+    whole = header._replace(batch_length=len(batch) - LENGTH_END, magic=MAGIC, crc=0)
+    try:
+        _HEADER.pack_into(batch, 0, *whole)
+    except struct.error as error:
+        raise WireError(f"a batch cannot carry {whole}: {error}") from None
     _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))

@@ -1,0 +1,168 @@
+"""Single records inside a batch: their bytes and back.
+
+This is for whoever must look inside: compaction, time lookups, our own client and tools. Brokers store and
+serve batches without coming here. The loops are written out flat because they run once per record.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rookery.core.wire.primitives import WireError
+
+_SMALLEST = 7  # bytes of a record without key, value and headers
+_KEY_BYTES = "surrogateescape"  # header keys are UTF-8; bytes that are not come back as they were
+
+
+class RecordHeader(NamedTuple):
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """One record at its place in the log; a value of None is a tombstone."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[RecordHeader] = ()
+
+
+def varint(value: int) -> bytes:
+    """A signed number, zig-zag coded so that small negative ones are short too."""
+    rest = value << 1 if value >= 0 else (-value << 1) - 1
+    if rest < 0x80:
+        return _ONE_BYTE[rest]
+    if rest < 0x4000:
+        return bytes((rest & 0x7F | 0x80, rest >> 7))
+    out = bytearray()
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+_ONE_BYTE = [bytes((n,)) for n in range(0x80)]
+
+
+def _read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
+    """The number at `pos`, still zig-zag coded, which must fit `bits`; and the position behind it."""
+    rest = data[pos] & 0x7F | (data[pos + 1] & 0x7F) << 7
+    if data[pos + 1] < 0x80:
+        return rest, pos + 2
+    at, shift = pos + 2, 14
+    while shift < bits:
+        byte = data[at]
+        at += 1
+        rest |= (byte & 0x7F) << shift
+        if byte < 0x80 and not rest >> bits:
+            return rest, at
+        shift += 7
+    raise WireError(f"the number at byte {pos} of the records has more than {bits} bits")
+
+
+def encode_record(
+    timestamp_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[RecordHeader] = (),
+) -> bytes:
+    """One record, its length before it."""
+    parts = [
+        b"\0",
+        varint(timestamp_delta),
+        varint(offset_delta),
+        b"\1" if key is None else varint(len(key)),
+        key or b"",
+        b"\1" if value is None else varint(len(value)),
+        value or b"",
+        varint(len(headers)),
+    ]
+    for name, content in headers:
+        raw = name.encode("utf-8", _KEY_BYTES)
+        parts += (varint(len(raw)), raw)
+        parts += (b"\1",) if content is None else (varint(len(content)), content)
+    body = b"".join(parts)
+    return varint(len(body)) + body
+
+
+def decode_records(data: bytes, count: int, base_offset: int, base_timestamp: int) -> list[Record]:
+    """All `count` records of an uncompressed records section; WireError if the bytes hold anything else."""
+    if not 0 <= count <= len(data) // _SMALLEST:
+        raise WireError(f"{count} records cannot stand in {len(data)} bytes")
+    try:
+        records, end = _decode(data, count, base_offset, base_timestamp)
+    except IndexError:
+        raise WireError(f"the last of {count} records is cut short") from None
+    if end != len(data):
+        raise WireError(f"{len(data) - end} bytes follow the last of {count} records")
+    return records
+
+
+def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int) -> tuple[list[Record], int]:
+    """Numbers of one byte, by far the most, are read in line; all others by `_read_zigzag`."""
+    records: list[Record] = []
+    make = Record._make
+    pos = 0
+    for index in range(count):
+        if (size := data[pos]) < 0x80:
+            pos += 1
+        else:
+            size, pos = _read_zigzag(data, pos)
+        end = pos + (size >> 1)
+        pos += 1  # the attributes of a record have no meaning yet
+        if (time := data[pos]) < 0x80:
+            pos += 1
+        else:
+            time, pos = _read_zigzag(data, pos, 64)
+        if (offset := data[pos]) < 0x80:
+            pos += 1
+        else:
+            offset, pos = _read_zigzag(data, pos)
+        if data[pos] == 1:
+            key, pos = None, pos + 1
+        else:
+            key, pos = _read_bytes(data, pos)
+        value, pos = _read_bytes(data, pos)
+        if data[pos] == 0:
+            headers: Sequence[RecordHeader] = ()
+            pos += 1
+        else:
+            headers, pos = _read_headers(data, pos, end)
+        if pos != end or size & 1:
+            raise WireError(f"record {index} says it ends at byte {end} of the records, its fields at {pos}")
+        offset = base_offset + (offset >> 1 ^ -(offset & 1))
+        records.append(make((offset, base_timestamp + (time >> 1 ^ -(time & 1)), key, value, headers)))
+    return records, pos
+
+
+def _read_bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:
+    if (size := data[pos]) < 0x80:
+        pos += 1
+    else:
+        size, pos = _read_zigzag(data, pos)
+    if not size & 1:
+        end = pos + (size >> 1)
+        return data[pos:end], end
+    if size == 1:
+        return None, pos
+    raise WireError(f"a field before byte {pos} of the records says it has {-(size + 1 >> 1)} bytes")
+
+
+def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[RecordHeader], int]:
+    if (count := data[pos]) < 0x80:
+        pos += 1
+    else:
+        count, pos = _read_zigzag(data, pos)
+    if count & 1 or count > end - pos:  # a header has two bytes at least, and the count is still doubled
+        raise WireError(f"{count >> 1} headers cannot stand in {end - pos} bytes")
+    headers = []
+    for _ in range(count >> 1):
+        key, pos = _read_bytes(data, pos)
+        if key is None:
+            raise WireError(f"a header before byte {pos} of the records has no key")
+        value, pos = _read_bytes(data, pos)
+        headers.append(RecordHeader(key.decode("utf-8", _KEY_BYTES), value))
+    return headers, pos
