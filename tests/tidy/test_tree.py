@@ -5,7 +5,8 @@ import subprocess
 
 from tests.tidy.source import ROOT
 
-FILES = {".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"}
+PAGES = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"}
+FILES = {".gitignore", "Makefile", "pyproject.toml", *PAGES}
 FOLDERS = {".ci", "broker", "client", "controller", "core", "deploy", "docs", "proto", "src", "tests"}
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home/\w+)/")
 

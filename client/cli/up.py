@@ -1,0 +1,107 @@
+"""`rookery up`: a cluster on this machine, each node a process of its own."""
+
+import argparse
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from rookery.client.cli.errors import UsageError
+from rookery.client.local import launcher
+from rookery.client.local.cluster_file import ClusterFile
+from rookery.core.config.loading import read_overrides
+from rookery.core.config.options import ConfigError
+
+DEFAULT_FOLDER = ".rookery"
+STATUS_INTERVAL_S = 1.0
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser("up", help="start a cluster on this machine")
+    parser.add_argument("--nodes", type=int, default=None, help="how many nodes (3, or as many as there are)")
+    parser.add_argument("--port", type=int, default=None, help="first Kafka port (9092; 0 finds free ones)")
+    parser.add_argument("--data", type=Path, default=None, help=f"folder of the cluster (./{DEFAULT_FOLDER})")
+    parser.add_argument("--detach", action="store_true", help="return when every node is ready")
+    parser.add_argument("--ephemeral", action="store_true", help="remove the data when the cluster stops")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="an option for all nodes"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    temporary = None
+    if arguments.data is None and arguments.ephemeral and not arguments.detach:
+        temporary = tempfile.mkdtemp(prefix="rookery-")
+    folder = Path(temporary) if temporary else arguments.data or Path(DEFAULT_FOLDER)
+    begun = time.monotonic()
+    try:
+        cluster = launcher.bring_up(_wish(arguments, folder), print)
+        print(banner(cluster, folder, time.monotonic() - begun), flush=True)
+        if not arguments.detach:
+            _stay(cluster, folder)
+    finally:
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return 0
+
+
+def _wish(arguments: argparse.Namespace, folder: Path) -> launcher.Wish:
+    try:
+        overrides = read_overrides(arguments.set)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    existing = launcher.existing(folder)
+    nodes = arguments.nodes if arguments.nodes is not None else len(existing.nodes) if existing else 3
+    port = arguments.port if arguments.port is not None else existing.port() if existing else 9092
+    return launcher.Wish(folder, nodes, port, overrides, arguments.ephemeral)
+
+
+def banner(cluster: ClusterFile, folder: Path, seconds: float) -> str:
+    """What a person does next."""
+    first = cluster.bootstrap.split(",")[0]
+    at = "" if first == "127.0.0.1:9092" else f" --bootstrap {first}"
+    where = "" if folder == Path(DEFAULT_FOLDER) else f" --data {folder}"
+    kept = "removed when the cluster stops" if cluster.ephemeral else "kept"
+    return "\n".join(
+        [
+            f"{len(cluster.nodes)} node(s) up in {seconds:.1f} s, bootstrap {cluster.bootstrap}",
+            "try:",
+            f"  rookery topic create hello --partitions 3{at}",
+            f"  echo 'first record' | rookery produce hello{at}",
+            f"  rookery consume hello --count 1{at}",
+            f"  rookery cluster status{at}",
+            f"  kill -9 {cluster.nodes[-1].pid}          # node {cluster.nodes[-1].id}; `rookery up` starts it again",
+            f"metrics: http://{cluster.nodes[0].http}/metrics",
+            f"data: {folder.resolve()} ({kept})   stop: rookery down{where}",
+        ]
+    )
+
+
+def _stay(cluster: ClusterFile, folder: Path) -> None:
+    """Show status until Ctrl-C or SIGTERM, then stop all nodes in order."""
+    asked_to_stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked_to_stop.set())
+    shown = ""
+    while not asked_to_stop.wait(STATUS_INTERVAL_S):
+        status = status_line(cluster)
+        if status != shown:
+            print(time.strftime("%H:%M:%S"), status, flush=True)
+            shown = status
+        if all(launcher.has_ended(node) for node in cluster.nodes):
+            print("every node has ended", flush=True)
+            break
+    print("stopping (controlled shutdown) ...", flush=True)
+    launcher.bring_down(folder, print)
+
+
+def status_line(cluster: ClusterFile) -> str:
+    words = []
+    for node in cluster.nodes:
+        state = "down" if launcher.has_ended(node) else "starting" if launcher.readiness(node) else "ready"
+        words.append(f"node {node.id} {state}")
+    return ", ".join(words)
