@@ -7,10 +7,10 @@ entries
     int64 timestamp, int32 coordinator epoch, int64 first offset of the open transaction (-1 if none)
 
 That keeps one batch a producer, so a retry of an older one would not be known after a restart. Kafka's
-reader looks no further than the array, so the rest stands behind it, under the same CRC: the batches of
-every entry, the transactions that had ended but were not yet below the high watermark, and a seal over the
-transaction index of the segment that ends here (that file has no checksum of its own). A file without this
-part is read as well.
+reader looks no further than the array, so the rest stands behind it, under the same CRC: the batches of every
+entry, the transactions that had ended but were not yet below the high watermark, and a seal that ties the
+snapshot to its log and to the transaction index, which has no checksum of its own. A file without this part
+is read as well.
 """
 
 import struct
@@ -37,7 +37,7 @@ _BATCHES = struct.Struct(">BB")  # how many, and which of them were aborted (bit
 _BATCH = struct.Struct(">iqiq")
 _COUNT = struct.Struct(">i")
 _ENDED = struct.Struct(">qq")
-_SEAL = struct.Struct(">II")
+_SEAL = struct.Struct(">iII")
 
 
 class SnapshotCorruptError(ValueError):
@@ -45,38 +45,39 @@ class SnapshotCorruptError(ValueError):
     instead."""
 
 
-class IndexSeal(NamedTuple):
-    """Length and CRC-32C of a transaction index, by which its loss or damage is noticed."""
+class Seal(NamedTuple):
+    """What ties a snapshot to its log: the leader epoch of the last batch before it, which together with the
+    offset names one history, and length and CRC-32C of the transaction index of the segment that ends
+    here."""
 
-    size: int
-    crc: int
+    leader_epoch: int
+    index_size: int
+    index_crc: int
 
 
-def seal(index: bytes) -> IndexSeal:
-    return IndexSeal(len(index), crc32c(index))
+def seal(leader_epoch: int, index: bytes) -> Seal:
+    return Seal(leader_epoch, len(index), crc32c(index))
 
 
 class Snapshot(NamedTuple):
-    """What a file holds; `index_seal` is None in files that Kafka wrote."""
+    """What a file holds; `seal` is None in files that Kafka wrote."""
 
     state: ProducerState
-    index_seal: IndexSeal | None
+    seal: Seal | None
 
 
-def encode(state: ProducerState, index: bytes = b"") -> bytes:
-    """The file for `state`, where `index` is the transaction index of the segment that ends at this
-    offset."""
+def encode(state: ProducerState, seal: Seal) -> bytes:
     entries = list(state.entries.values())
+    ended = state.ended_transactions()
     parts = [
         _COUNT.pack(len(entries)),
         *map(_encode_entry, entries),
         _TAIL_MARK,
         *map(_encode_batches, entries),
+        _COUNT.pack(len(ended)),
+        *(_ENDED.pack(last, first) for last, first in ended),
+        _SEAL.pack(*seal),
     ]
-    ended = state.ended_transactions()
-    parts.append(_COUNT.pack(len(ended)))
-    parts += [_ENDED.pack(last, first) for last, first in ended]
-    parts.append(_SEAL.pack(*seal(index)))
     body = b"".join(parts)
     return struct.pack(">hI", VERSION, crc32c(body)) + body
 
@@ -133,8 +134,8 @@ def _decode_body(data: bytes, count: int, offset: int, now_ms: int) -> Snapshot:
     (number,) = _COUNT.unpack_from(data, pos)
     pos += _COUNT.size
     ended = [_ENDED.unpack_from(data, pos + i * _ENDED.size) for i in range(number)]
-    index_seal = IndexSeal(*_SEAL.unpack_from(data, pos + number * _ENDED.size))
-    return Snapshot(ProducerState(offset, entries, ended), index_seal)
+    seal = Seal(*_SEAL.unpack_from(data, pos + number * _ENDED.size))
+    return Snapshot(ProducerState(offset, entries, ended), seal)
 
 
 def _batches(data: bytes, pos: int, number: int, aborted: int) -> Iterator[AppendedBatch]:

@@ -12,6 +12,8 @@ from rookery.broker.log.producer_state import EndMarker, ProducerState
 from rookery.core.wire.batch import BatchHeader
 from tests.unit.broker.log.headers import header, marker_header
 
+SEAL = seal(3, b"index")
+
 # version 1, a place for the CRC, one entry: producer 7, epoch 2, last sequence 41, last offset 99, delta 3,
 # timestamp 1_700_000_000_000, coordinator epoch 5, open transaction since 96
 KAFKA_FILE = bytes.fromhex(
@@ -28,7 +30,7 @@ def kafka_file() -> bytes:
 @pytest.mark.invariant("T2")
 def test_a_file_of_kafkas_is_read() -> None:
     snapshot = decode(kafka_file(), 100)
-    assert snapshot.index_seal is None
+    assert snapshot.seal is None
     entry = snapshot.state.entries[7]
     assert (entry.epoch, entry.last_sequence, entry.last_data_offset, entry.coordinator_epoch) == (
         2,
@@ -43,7 +45,7 @@ def test_a_file_of_kafkas_is_read() -> None:
 
 
 def test_our_file_begins_with_kafkas_bytes() -> None:
-    ours = encode(decode(kafka_file(), 100).state)
+    ours = encode(decode(kafka_file(), 100).state, SEAL)
     assert ours[6 : len(KAFKA_FILE)] == KAFKA_FILE[6:]
     assert ours[:2] == KAFKA_FILE[:2]
 
@@ -103,7 +105,7 @@ def test_snapshot_and_tail_equal_the_replay(
         replayed.apply(batch, marker)
     for batch, marker in history[:cut]:
         resumed.apply(batch, marker)
-    resumed = decode(encode(resumed), resumed.end_offset).state
+    resumed = decode(encode(resumed, SEAL), resumed.end_offset).state
     for batch, marker in history[cut:]:
         resumed.apply(batch, marker)
     assert summary(resumed) == summary(replayed)
@@ -118,8 +120,8 @@ def test_every_flipped_byte_and_every_cut_is_noticed() -> None:
     state.apply(header(0, 2, producer_id=1, sequence=0, transactional=True))
     state.apply(marker_header(2, producer_id=1), EndMarker(False, 3))
     state.apply(header(3, producer_id=2, sequence=5))
-    whole = encode(state, b"index")
-    assert decode(whole, 4).index_seal == seal(b"index")
+    whole = encode(state, SEAL)
+    assert decode(whole, 4).seal == SEAL
     for at in range(len(whole)):
         damaged = bytearray(whole)
         damaged[at] ^= 0x40

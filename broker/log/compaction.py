@@ -1,0 +1,166 @@
+"""What compaction keeps of a batch. Pure: bytes in, bytes (or nothing) out.
+
+Kept are the newest record of each key, everything newer than the offset map covers, and tombstones and end
+markers until delete.retention.ms after the cleaner first saw that nothing older depends on them; that
+moment is written into the batch as its delete horizon. Data of aborted transactions goes at once, the
+marker after the last of its data.
+
+A batch keeps its base offset, last offset and sequences however few records are left. It stays even without
+records if it is the last one of a producer that is still known (its sequence must survive a rebuild of the
+producer state) or the last one of the cleaned range (so that the log's offsets stay where they were).
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rookery.broker.log.markers import read_marker
+from rookery.broker.log.offset_map import OffsetMap
+from rookery.broker.log.producer_state import NONE, EndMarker, ProducerState
+from rookery.broker.log.transaction_index import AbortedTxn
+from rookery.core.wire.batch import BatchHeader, Buffer
+from rookery.core.wire.records import Record, read_records, rewrite_batch
+
+
+class LastOfProducer(NamedTuple):
+    """By what the last batch of a producer is known: its offset, or its epoch if only a marker is left."""
+
+    last_data_offset: int
+    epoch: int
+
+
+def last_of_producers(state: ProducerState) -> dict[int, LastOfProducer]:
+    return {
+        entry.producer_id: LastOfProducer(entry.last_data_offset, entry.epoch)
+        for entry in state.entries.values()
+    }
+
+
+class SweptTransactions:
+    """Follows transactions while batches pass in log order, to tell aborted data and unneeded markers."""
+
+    def __init__(self) -> None:
+        self._coming: list[tuple[int, AbortedTxn]] = []  # a heap by first offset
+        self._aborted: dict[int, AbortedTxn] = {}  # by producer, from its first batch to its marker
+        self._with_data: set[int] = set()  # producers of whose current transaction a batch has passed
+        self._retained: list[AbortedTxn] = []
+
+    def expect(self, aborted: Iterable[AbortedTxn]) -> None:
+        """Learn the aborted transactions of the batches that come next."""
+        for entry in aborted:
+            heapq.heappush(self._coming, (entry.first_offset, entry))
+
+    def data(self, header: BatchHeader) -> bool:
+        """Take a data batch; whether it belongs to an aborted transaction."""
+        self._begin_up_to(header.last_offset)
+        if not header.transactional:
+            return False
+        self._with_data.add(header.producer_id)
+        return header.producer_id in self._aborted
+
+    def marker(self, header: BatchHeader, marker: EndMarker | None) -> bool:
+        """Take a control batch; whether nothing of its transaction is left."""
+        self._begin_up_to(header.last_offset)
+        if marker is None:
+            return True
+        had_data = header.producer_id in self._with_data
+        self._with_data.discard(header.producer_id)
+        ended = self._aborted.pop(header.producer_id, None)
+        if ended is not None and had_data:
+            self._retained.append(ended)
+        return not had_data
+
+    def take_retained(self) -> list[AbortedTxn]:
+        """Aborted transactions with data that ended since the last call: a cleaned segment's index."""
+        retained, self._retained = self._retained, []
+        return retained
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._coming and self._coming[0][0] <= offset:
+            entry = heapq.heappop(self._coming)[1]
+            self._aborted.setdefault(entry.producer_id, entry)
+
+
+class _Verdict(NamedTuple):
+    """What becomes of a batch before its records are looked at."""
+
+    drop_records: bool
+    keep_empty: bool
+    settled_marker: bool
+    """An end marker of whose transaction nothing is left."""
+
+
+@dataclass(slots=True)
+class BatchSweep:
+    """One pass over a log in offset order: `sweep` says what is left of each batch."""
+
+    offsets: OffsetMap
+    producers: Mapping[int, LastOfProducer]
+    end_offset: int
+    """Where the cleaned range ends."""
+    now_ms: int
+    delete_retention_ms: int
+    transactions: SweptTransactions = field(default_factory=SweptTransactions)
+
+    def sweep(self, buf: Buffer, pos: int, header: BatchHeader) -> Buffer | None:
+        """The batch at `pos` as it should stay: the same bytes, rewritten ones, or None if it should go."""
+        verdict = self._judge(buf, pos, header)
+        if verdict.drop_records and not verdict.keep_empty:
+            return None
+        kept = self._kept(buf, pos, header, verdict)
+        if not kept and not verdict.keep_empty:
+            return None
+        horizon = self._new_horizon(header, kept, verdict)
+        if horizon is None and len(kept) == header.record_count:
+            return memoryview(buf)[pos : pos + header.size]
+        return rewrite_batch(header, kept, horizon)
+
+    def _judge(self, buf: Buffer, pos: int, header: BatchHeader) -> _Verdict:
+        last_of_producer = self._is_last_of_producer(header)
+        keep_empty = last_of_producer or header.next_offset == self.end_offset
+        if not header.control:
+            return _Verdict(self.transactions.data(header), keep_empty, False)
+        settled = self.transactions.marker(header, read_marker(buf, pos))
+        past_horizon = header.delete_horizon is not None and header.delete_horizon <= self.now_ms
+        # The last marker of a known producer carries the epoch that fences its older instances.
+        return _Verdict(settled and past_horizon and not last_of_producer, keep_empty, settled)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        last = self.producers.get(header.producer_id)
+        if last is None:
+            return False
+        if last.last_data_offset != NONE:
+            return header.last_offset == last.last_data_offset
+        return header.control and header.producer_epoch == last.epoch
+
+    def _kept(self, buf: Buffer, pos: int, header: BatchHeader, verdict: _Verdict) -> list[Record]:
+        if verdict.drop_records or not header.record_count:
+            return []
+        records = read_records(buf, pos)
+        if header.control:
+            return records
+        return [record for record in records if self._keeps(header, record)]
+
+    def _keeps(self, header: BatchHeader, record: Record) -> bool:
+        if record.offset > self.offsets.latest_offset:
+            return True
+        if record.key is None or record.offset < self.offsets.get(record.key):
+            return False
+        horizon = header.delete_horizon
+        return record.value is not None or horizon is None or self.now_ms < horizon
+
+    def _new_horizon(self, header: BatchHeader, kept: list[Record], verdict: _Verdict) -> int | None:
+        """Set once, when the cleaner first passes over a tombstone or a settled marker that stays."""
+        if header.delete_horizon is not None or not kept:
+            return None
+        swept = self.offsets.latest_offset  # newer tombstones have not yet done their work
+        tombstones = not header.control and any(r.value is None and r.offset <= swept for r in kept)
+        return self.now_ms + self.delete_retention_ms if tombstones or verdict.settled_marker else None
+
+
+def map_batch(offsets: OffsetMap, buf: Buffer, pos: int, header: BatchHeader, first_dirty: int) -> None:
+    """Enter the keys of a data batch that is not aborted into the map."""
+    for record in read_records(buf, pos):
+        if record.key is not None and record.offset >= first_dirty:
+            offsets.put(record.key, record.offset)
