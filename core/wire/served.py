@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from rookery.core.wire.api import Api
@@ -34,7 +35,7 @@ class Served:
                 f"so {self.min} to {self.max} cannot be served"
             )
         if not 0 <= self.lowest_advertised <= self.min:
-            raise ValueError(f"{api.name} serves {self.min} and up, so it cannot advertise {self.advertise_min}")
+            raise ValueError(f"{api.name} serves from {self.min} on, cannot advertise {self.advertise_min}")
 
     @property
     def lowest_advertised(self) -> int:
@@ -55,7 +56,7 @@ def api_versions_response(
 ) -> ApiVersionsResponse:
     """The table clients choose their versions from, in the order of the keys."""
     ranges = sorted((one.api.key, one.lowest_advertised, one.max) for one in served)
-    for (key, *_), (following, *_) in zip(ranges, ranges[1:], strict=False):
+    for (key, *_), (following, *_) in pairwise(ranges):
         if key == following:
             raise ValueError(f"api key {key} is served twice")
     return ApiVersionsResponse(

@@ -77,7 +77,7 @@ class PartitionData(Struct):
     acknowledge_error_code: int = field(Int16)
     acknowledge_error_message: str | None = field(String, nullable="1+", default=None)
     current_leader: LeaderIdAndEpoch = field(LeaderIdAndEpoch)
-    records: Buffer | None = field(Records, nullable="1+", default=None)
+    records: Buffer = field(Records, default=b"")
     acquired_records: Sequence[AcquiredRecords] = field(Array(AcquiredRecords))
 
 

@@ -1,0 +1,60 @@
+"""Headers as kio writes them, and the two messages that clients send in a way nobody would guess."""
+
+import io
+from typing import Any
+
+import pytest
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i16, i32
+
+from rookery.core.wire.api import Api
+from rookery.core.wire.apis.api_versions import API_VERSIONS
+from rookery.core.wire.apis.metadata import METADATA
+from rookery.core.wire.header import (
+    RequestHeader,
+    read_request_header,
+    read_response_header,
+    request_header_bytes,
+    response_header_bytes,
+)
+from tests.golden.wire.messages import EVERY_VERSION, case_id
+from tests.golden.wire.peers import kio_class
+
+
+@pytest.mark.parametrize("client", [None, "", "console-ß"])
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=case_id)
+def test_request_headers(api: Api[Any, Any], version: int, client: str | None) -> None:
+    ours = request_header_bytes(api, version, 77, client)
+    cls: Any = kio_class(api, version, "request")
+    header = cls.__header_schema__
+    out = io.BytesIO()
+    entity_writer(header)(
+        out,
+        header(
+            request_api_key=i16(api.key), request_api_version=i16(version), correlation_id=i32(77), client_id=client
+        ),
+    )
+    assert ours == out.getvalue()
+    assert read_request_header(ours) == (RequestHeader(api.key, version, 77, client), len(ours))
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=case_id)
+def test_response_headers(api: Api[Any, Any], version: int) -> None:
+    ours = response_header_bytes(api, version, -5)
+    cls: Any = kio_class(api, version, "response")
+    theirs, size = entity_reader(cls.__header_schema__)(ours, 0)
+    assert (theirs.correlation_id, size) == (-5, len(ours))
+    assert read_response_header(api, version, ours) == (-5, len(ours))
+
+
+def test_api_versions_answers_never_have_tags_in_their_header() -> None:
+    for version in range(5):
+        assert response_header_bytes(API_VERSIONS, version, 1) == b"\0\0\0\1"
+
+
+def test_librdkafka_asks_for_all_topics_with_three_bytes_too_many() -> None:
+    """It reserves four bytes for the count of an array and fills in one: null, and the rest is left over."""
+    body = bytes.fromhex("00" "00" "00" "00" "010000")
+    request = METADATA.decode_request(12, body)
+    assert request.topics is None
+    assert request.allow_auto_topic_creation is False
