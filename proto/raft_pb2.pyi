@@ -21,14 +21,16 @@ class Caller(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., version: _Optional[int] = ..., node_id: _Optional[int] = ..., directory_id: _Optional[bytes] = ..., to_id: _Optional[int] = ...) -> None: ...
 
 class Leader(_message.Message):
-    __slots__ = ("id", "epoch", "endpoint")
+    __slots__ = ("id", "epoch", "endpoint", "told_by")
     ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    TOLD_BY_FIELD_NUMBER: _ClassVar[int]
     id: int
     epoch: int
     endpoint: str
-    def __init__(self, id: _Optional[int] = ..., epoch: _Optional[int] = ..., endpoint: _Optional[str] = ...) -> None: ...
+    told_by: int
+    def __init__(self, id: _Optional[int] = ..., epoch: _Optional[int] = ..., endpoint: _Optional[str] = ..., told_by: _Optional[int] = ...) -> None: ...
 
 class LogPosition(_message.Message):
     __slots__ = ("offset", "epoch")
@@ -73,14 +75,16 @@ class VoteResponse(_message.Message):
     def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ..., granted: _Optional[bool] = ...) -> None: ...
 
 class BeginEpochRequest(_message.Message):
-    __slots__ = ("caller", "epoch", "leader_endpoint")
+    __slots__ = ("caller", "epoch", "leader_endpoint", "voter_directory_id")
     CALLER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LEADER_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    VOTER_DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
     caller: Caller
     epoch: int
     leader_endpoint: str
-    def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., epoch: _Optional[int] = ..., leader_endpoint: _Optional[str] = ...) -> None: ...
+    voter_directory_id: bytes
+    def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., epoch: _Optional[int] = ..., leader_endpoint: _Optional[str] = ..., voter_directory_id: _Optional[bytes] = ...) -> None: ...
 
 class BeginEpochResponse(_message.Message):
     __slots__ = ("error", "leader")
@@ -109,25 +113,27 @@ class EndEpochResponse(_message.Message):
     def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("caller", "epoch", "log_end", "high_watermark", "max_wait_ms", "max_bytes", "endpoint")
+    __slots__ = ("caller", "epoch", "log_end", "high_watermark", "max_wait_ms", "max_bytes", "round", "in_memory")
     CALLER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LOG_END_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
-    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    IN_MEMORY_FIELD_NUMBER: _ClassVar[int]
     caller: Caller
     epoch: int
     log_end: LogPosition
     high_watermark: int
     max_wait_ms: int
     max_bytes: int
-    endpoint: str
-    def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., epoch: _Optional[int] = ..., log_end: _Optional[_Union[LogPosition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., endpoint: _Optional[str] = ...) -> None: ...
+    round: int
+    in_memory: bool
+    def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., epoch: _Optional[int] = ..., log_end: _Optional[_Union[LogPosition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., round: _Optional[int] = ..., in_memory: _Optional[bool] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("error", "leader", "high_watermark", "log_start_offset", "diverging", "snapshot", "records")
+    __slots__ = ("error", "leader", "high_watermark", "log_start_offset", "diverging", "snapshot", "records", "round")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +141,7 @@ class FetchResponse(_message.Message):
     DIVERGING_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
     error: int
     leader: Leader
     high_watermark: int
@@ -142,7 +149,8 @@ class FetchResponse(_message.Message):
     diverging: LogPosition
     snapshot: LogPosition
     records: bytes
-    def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., diverging: _Optional[_Union[LogPosition, _Mapping]] = ..., snapshot: _Optional[_Union[LogPosition, _Mapping]] = ..., records: _Optional[bytes] = ...) -> None: ...
+    round: int
+    def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., diverging: _Optional[_Union[LogPosition, _Mapping]] = ..., snapshot: _Optional[_Union[LogPosition, _Mapping]] = ..., records: _Optional[bytes] = ..., round: _Optional[int] = ...) -> None: ...
 
 class FetchSnapshotRequest(_message.Message):
     __slots__ = ("caller", "epoch", "snapshot", "position")
@@ -245,3 +253,29 @@ class Replica(_message.Message):
     last_fetch_ms: int
     last_caught_up_ms: int
     def __init__(self, id: _Optional[int] = ..., directory_id: _Optional[bytes] = ..., endpoint: _Optional[str] = ..., log_end_offset: _Optional[int] = ..., last_fetch_ms: _Optional[int] = ..., last_caught_up_ms: _Optional[int] = ...) -> None: ...
+
+class LeaderChangeRecord(_message.Message):
+    __slots__ = ("leader_id", "voters")
+    LEADER_ID_FIELD_NUMBER: _ClassVar[int]
+    VOTERS_FIELD_NUMBER: _ClassVar[int]
+    leader_id: int
+    voters: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, leader_id: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class VotersRecord(_message.Message):
+    __slots__ = ("voters",)
+    VOTERS_FIELD_NUMBER: _ClassVar[int]
+    voters: _containers.RepeatedCompositeFieldContainer[Voter]
+    def __init__(self, voters: _Optional[_Iterable[_Union[Voter, _Mapping]]] = ...) -> None: ...
+
+class SnapshotHeaderRecord(_message.Message):
+    __slots__ = ("written_ms",)
+    WRITTEN_MS_FIELD_NUMBER: _ClassVar[int]
+    written_ms: int
+    def __init__(self, written_ms: _Optional[int] = ...) -> None: ...
+
+class SnapshotFooterRecord(_message.Message):
+    __slots__ = ("records",)
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    records: int
+    def __init__(self, records: _Optional[int] = ...) -> None: ...

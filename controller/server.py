@@ -1,0 +1,53 @@
+"""The gRPC server of a controller node: one port for Raft and for what brokers ask of the controller."""
+
+from collections.abc import Callable, Sequence
+
+import grpc.aio
+
+from rookery.core.logs import get_logger
+from rookery.core.net.grpc_channel import bind, server_options
+from rookery.core.net.tls import Tls
+from rookery.core.service import Service
+
+_log = get_logger("controller.server")
+Register = Callable[[grpc.aio.Server], None]
+"""Adds one gRPC service to the server."""
+
+
+class ControlServer(Service):
+    """Listens while it runs. Register everything before `start`."""
+
+    name = "control-server"
+
+    def __init__(
+        self,
+        address: str,
+        services: Sequence[Register],
+        *,
+        tls: Tls | None = None,
+        concurrent_calls_max: int = 4096,
+        grace_s: float = 0.2,
+    ) -> None:
+        self._address = address
+        self._services = services
+        self._tls = tls
+        self._concurrent_calls_max = concurrent_calls_max
+        self._grace_s = grace_s
+        self._server: grpc.aio.Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        server = grpc.aio.server(
+            options=server_options(), maximum_concurrent_rpcs=self._concurrent_calls_max
+        )
+        for register in self._services:
+            register(server)
+        self.port = bind(server, self._address, self._tls)
+        await server.start()
+        self._server = server
+        _log.info("controller.listening", address=self._address, port=self.port, tls=self._tls is not None)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(self._grace_s)
+            self._server = None
