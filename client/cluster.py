@@ -1,0 +1,265 @@
+"""What a client knows of a cluster, and its connections: one per node, opened when first needed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, TypeVar
+from uuid import UUID
+
+from rookery.core.errors import (
+    ErrorCode,
+    KafkaError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
+from rookery.core.net.connection import Connection, ConnectionLostError
+from rookery.core.net.network import Network
+from rookery.core.wire.api import Api
+from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
+from rookery.core.wire.schema import Struct
+
+RETRY_PAUSE_S = 0.1
+
+Req = TypeVar("Req", bound=Struct)
+Resp = TypeVar("Resp", bound=Struct)
+T = TypeVar("T")
+
+
+class BootstrapError(Exception):
+    """None of the addresses given could be reached; the message has each one's reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition as a node told of it; `leader` is -1 while there is none."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    name: str
+    id: UUID
+    internal: bool
+    partitions: Mapping[int, PartitionView]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The cluster as one node told of it."""
+
+    cluster_id: str = ""
+    controller_id: int = -1
+    nodes: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, TopicView] = field(default_factory=dict)
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Topics that were asked for and cannot be told of, with the error code."""
+
+
+def view_of(response: MetadataResponse) -> ClusterView:
+    """The answer to a Metadata request as values."""
+    topics, errors = {}, {}
+    for topic in response.topics:
+        name = topic.name or ""
+        if topic.error_code:
+            errors[name] = topic.error_code
+            continue
+        partitions = {
+            p.partition_index: PartitionView(
+                index=p.partition_index,
+                leader=p.leader_id,
+                leader_epoch=p.leader_epoch,
+                replicas=tuple(p.replica_nodes),
+                isr=tuple(p.isr_nodes),
+                offline=tuple(p.offline_replicas),
+            )
+            for p in topic.partitions
+        }
+        topics[name] = TopicView(name, topic.topic_id, topic.is_internal, partitions)
+    nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+    return ClusterView(response.cluster_id or "", response.controller_id, nodes, topics, errors)
+
+
+def parse_bootstrap(text: str) -> list[tuple[str, int]]:
+    """``host:port,host:port`` as addresses."""
+    addresses = []
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon or not host or not port.isdigit():
+            raise ValueError(f"{part!r} is not host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise ValueError("at least one host:port is needed")
+    return addresses
+
+
+class Cluster:
+    """Connections to a cluster and the newest view of it."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "rookery",
+        network: Network | None = None,
+        request_timeout_s: float = 30.0,
+    ) -> None:
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._client_id = client_id
+        self._network = network
+        self._connections: dict[str, Connection] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self.request_timeout_s = request_timeout_s
+        self.view = ClusterView()
+
+    async def __aenter__(self) -> "Cluster":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> ClusterView:
+        """Ask for the nodes and some topics (None: all); the view keeps what else was known of topics."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        response = await self.ask_any(
+            METADATA, MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        )
+        told = view_of(response)
+        known = {} if topics is None else {n: t for n, t in self.view.topics.items() if n not in told.errors}
+        self.view = ClusterView(
+            told.cluster_id, told.controller_id, told.nodes, {**known, **told.topics}, told.errors
+        )
+        return self.view
+
+    async def topic(self, name: str, *, create: bool = False, timeout_s: float = 30.0) -> TopicView:
+        """A topic's view, asked for if it is not known; waits while it is being created."""
+        known = self.view.topics.get(name)
+        if known is not None:
+            return known
+
+        async def attempt() -> TopicView:
+            view = await self.refresh([name], create=create)
+            if name in view.errors:
+                raise error_for(view.errors[name], f"topic {name!r}")
+            return view.topics[name]
+
+        return await self.retrying(attempt, timeout_s, also=(UnknownTopicOrPartitionError,) if create else ())
+
+    async def leader(self, topic: str, partition: int, *, timeout_s: float = 30.0) -> Node:
+        """The node that leads a partition; waits while there is none."""
+
+        async def attempt() -> Node:
+            view = (await self.topic(topic)).partitions.get(partition)
+            if view is None:
+                raise UnknownTopicOrPartitionError(f"{topic!r} has no partition {partition}")
+            node = self.view.nodes.get(view.leader)
+            if node is None:
+                self.forget(topic)
+                raise LeaderNotAvailableError(f"{topic}-{partition} has no leader now")
+            return node
+
+        return await self.retrying(attempt, timeout_s)
+
+    def forget(self, topic: str) -> None:
+        """What is known of a topic proved wrong; the next look asks again."""
+        self.view = ClusterView(
+            self.view.cluster_id,
+            self.view.controller_id,
+            self.view.nodes,
+            {name: view for name, view in self.view.topics.items() if name != topic},
+        )
+
+    async def ask(
+        self,
+        node: Node,
+        api: Api[Req, Resp],
+        request: Req,
+        *,
+        at_most: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Resp:
+        """Ask one node, in the highest version both speak."""
+        connection = await self.connection(node.host, node.port)
+        version = connection.version_for(api, at_most)
+        return await connection.request(api, version, request, timeout_s or self.request_timeout_s)
+
+    async def ask_any(self, api: Api[Req, Resp], request: Req, *, at_most: int | None = None) -> Resp:
+        """Ask the first node that answers: known ones first, then the bootstrap addresses."""
+        known = [(node.host, node.port) for node in self.view.nodes.values()]
+        reasons = []
+        for host, port in dict.fromkeys([*known, *self._bootstrap]):
+            try:
+                connection = await self.connection(host, port)
+                version = connection.version_for(api, at_most)
+                return await connection.request(api, version, request, self.request_timeout_s)
+            except (OSError, ConnectionLostError) as error:
+                reasons.append(f"{host}:{port}: {error}")
+        raise BootstrapError("no node could be reached; " + "; ".join(reasons))
+
+    async def connection(self, host: str, port: int) -> Connection:
+        """The connection to an address, opened once."""
+        address = f"{host}:{port}"
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            connection = self._connections.get(address)
+            if connection is None or connection.closed:
+                connection = await Connection.open(
+                    host, port, client_id=self._client_id, network=self._network
+                )
+                self._connections[address] = connection
+            return connection
+
+    async def retrying(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        timeout_s: float,
+        also: Sequence[type[KafkaError]] = (),
+    ) -> T:
+        """Repeat while the failure is one that passes by itself, for at most `timeout_s`."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            try:
+                return await attempt()
+            except (KafkaError, ConnectionLostError, OSError, BootstrapError) as error:
+                passes = (
+                    not isinstance(error, KafkaError) or isinstance(error, tuple(also)) or retriable(error)
+                )
+                if not passes or asyncio.get_running_loop().time() + RETRY_PAUSE_S > deadline:
+                    raise
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+
+def retriable(error: KafkaError) -> bool:
+    """Whether to try again; a topic that does not exist is not waited for unless the caller says so."""
+    return error.code.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def check(code: int, where: str, message: Any = None) -> None:
+    """Raise the typed error of a response's code; nothing for 0."""
+    if code:
+        raise error_for(code, f"{where}: {message}" if message else where)
