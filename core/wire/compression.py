@@ -67,7 +67,7 @@ def decompress(codec: int, data: Buffer, budget: int) -> Buffer:
     into = _INTO.get(codec)
     if into is None:
         raise WireError(f"codec {codec} is not known")
-    return _fill(into, data, budget)
+    return _grow(into, data, budget)
 
 
 _Into = Callable[[Buffer, bytearray], int]
@@ -78,29 +78,34 @@ _INTO: dict[int, _Into] = {
 }
 
 
-def _fill(into: _Into, data: Buffer, budget: int) -> bytearray:
+def _grow(into: _Into, data: Buffer, budget: int) -> bytearray:
     """Decompress into ever larger buffers: the size is not known before, a claimed one not believed."""
     room = min(budget, max(_FIRST_GUESS, _GROWTH * len(data)))
-    while True:
-        out = bytearray(room)
-        try:
-            size = into(data, out)
-        except cramjam.DecompressionError as error:
-            if _FULL not in str(error):
-                raise WireError(f"compressed records are damaged: {error}") from None
-        else:
-            del out[size:]
-            return out
+    while (out := _fill(into, data, room)) is None:
         if room == budget:
             raise OverBudgetError(f"{len(data)} compressed bytes hold more than the {budget} allowed")
         room = min(budget, room * _GROWTH)
+    return out
+
+
+def _fill(into: _Into, data: Buffer, room: int) -> bytearray | None:
+    """The decompressed data, or None if it needs more than `room` bytes."""
+    out = bytearray(room)
+    try:
+        size = into(data, out)
+    except cramjam.DecompressionError as error:
+        if _FULL in str(error):
+            return None
+        raise WireError(f"compressed records are damaged: {error}") from None
+    del out[size:]
+    return out
 
 
 def _lz4(data: Buffer, level: int | None) -> Buffer:
     """One frame of independent blocks, the only kind the Java client reads."""
     effort = 1 if level in (None, _LZ4_DEFAULT) else min(level or 1, _LZ4_BEST)
     frame = cramjam.lz4.Compressor(level=effort, content_checksum=False, block_linked=False)
-    frame.compress(data)
+    frame.compress(bytes(data))
     return memoryview(frame.finish())
 
 

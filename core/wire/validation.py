@@ -16,9 +16,11 @@ from rookery.core.wire.batch import (
     CONTROL,
     DELETE_HORIZON,
     LAST_CODEC,
+    LENGTH_END,
     LOG_APPEND_TIME,
     MAGIC,
     MAGIC_AT,
+    TRANSACTIONAL,
     BatchHeader,
     Buffer,
     batches,
@@ -26,6 +28,8 @@ from rookery.core.wire.batch import (
     verify,
 )
 from rookery.core.wire.primitives import WireError
+
+_BROKER_ONLY = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
 
 def validate_produce_batch(records: Buffer | None, max_size: int) -> BatchHeader:
@@ -38,14 +42,14 @@ def validate_produce_batch(records: Buffer | None, max_size: int) -> BatchHeader
         raise InvalidRecordError("the produce request holds no record batch for this partition")
     header = _read_produced(records, max_size)
     verify(records, 0, header)
+    offset, _, _, _, _, attributes, last_delta, _, _, producer, epoch, sequence, count = header
     if (
-        header.base_offset != 0
-        or header.record_count < 1
-        or header.last_offset_delta != header.record_count - 1
-        or header.attributes & (LOG_APPEND_TIME | CONTROL | DELETE_HORIZON)
-        or header.attributes & CODEC_MASK > LAST_CODEC
-        or (header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0))
-        or (header.producer_id < 0 and header.transactional)
+        offset != 0
+        or count < 1
+        or last_delta != count - 1
+        or attributes & _BROKER_ONLY
+        or attributes & CODEC_MASK > LAST_CODEC
+        or (sequence < 0 or epoch < 0 if producer >= 0 else attributes & TRANSACTIONAL)
     ):
         raise _refusal(header)
     return header
@@ -59,10 +63,11 @@ def _read_produced(records: Buffer, max_size: int) -> BatchHeader:
         header = read_header(records)
     except WireError as error:
         raise CorruptMessageError(str(error)) from None
-    if header.size > max_size:
-        raise MessageTooLargeError(f"the batch has {header.size} bytes, this topic takes up to {max_size}")
-    if header.size != end:
-        raise InvalidRecordError(f"producers send one batch per partition; {end - header.size} bytes follow")
+    size = header.batch_length + LENGTH_END
+    if size > max_size:
+        raise MessageTooLargeError(f"the batch has {size} bytes, this topic takes up to {max_size}")
+    if size != end:
+        raise InvalidRecordError(f"producers send one batch per partition; {end - size} bytes follow")
     return header
 
 
