@@ -45,6 +45,9 @@ class _OpenFile:
     def fileno(self) -> int:
         return self._fd
 
+    def dup(self) -> "_OpenFile":
+        return _OpenFile(os.dup(self._fd))
+
     def close(self) -> None:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1

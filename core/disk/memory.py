@@ -136,6 +136,10 @@ class _MemoryFile:
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a file in memory has no descriptor", self._path)
 
+    def dup(self) -> "_MemoryFile":
+        self._alive()
+        return _MemoryFile(self._disk, self._path, self._inode)
+
     def close(self) -> None:
         self._closed = True
 

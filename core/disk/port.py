@@ -29,6 +29,9 @@ class File(Protocol):
     def fileno(self) -> int:
         """The descriptor, for sendfile and mmap; raises `OSError` where there is none."""
 
+    def dup(self) -> "File":
+        """Another handle on the same open file, which may be used and closed by itself."""
+
     def close(self) -> None: ...
 
 

@@ -1,0 +1,476 @@
+"""The log: an ordered list of segments that is appended to at its end and read anywhere.
+
+One owner changes a log, on one thread. Nothing here waits for the device except `flush`, `close`,
+`truncate_to`, `truncate_fully_and_start_at` and opening; run those off the event loop where that matters, or
+use `begin_flush`, whose job may run in a thread beside appends and reads.
+"""
+
+import errno
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import NamedTuple
+
+from rookery.core.disk import Buffer, Disk
+from rookery.core.errors import CorruptMessageError, OffsetOutOfRangeError, RecordListTooLargeError
+from rookery.core.log import names
+from rookery.core.log.checkpoints import encode_epochs
+from rookery.core.log.config import LogConfig
+from rookery.core.log.epochs import LeaderEpochs
+from rookery.core.log.errors import LogDirFailed
+from rookery.core.log.flush import FlushJob
+from rookery.core.log.history import read_epochs
+from rookery.core.log.recovery import Found, open_segments
+from rookery.core.log.scan import MAX_RELATIVE_OFFSET, checked_batches
+from rookery.core.log.segment import Segment
+from rookery.core.wire.batch import BatchHeader, MutableBuffer, stamp
+
+Placed = list[tuple[int, BatchHeader]]
+
+KEPT_OPEN = 4  # sealed segments of one log whose files and indexes stay at hand
+_base_offset = attrgetter("base_offset")
+
+
+class Appended(NamedTuple):
+    """What an append did. `batches` are positions in the buffer and the headers as they were stored."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    batches: Placed
+    size: int
+    rolled: int | None  # base offset of the new segment, if the append began one
+
+
+class LogRead(NamedTuple):
+    """Whole batches; the first may begin below the offset asked for. `next_offset` is where to go on."""
+
+    data: Buffer
+    offset: int
+    next_offset: int
+    segment_base: int
+    position: int
+
+
+def _joined(parts: list[Appended], batches: Placed) -> Appended:
+    """One result for an append that took several runs."""
+    greatest = max(parts, key=attrgetter("max_timestamp"))
+    rolled = [part.rolled for part in parts if part.rolled is not None]
+    return Appended(
+        parts[0].base_offset, parts[-1].last_offset, greatest.max_timestamp, greatest.offset_of_max_timestamp,
+        batches, sum(part.size for part in parts), rolled[-1] if rolled else None,
+    )  # fmt: skip
+
+
+class Log:
+    """Use `Log.open`. Offsets in [`start_offset`, `end_offset`) can be read; all below `recovery_point` are
+    durable. `failed` is set by the first error that leaves the files in doubt, and refuses every change."""
+
+    __slots__ = (
+        "_epochs", "_names_changed", "_recent", "_rng", "_truncations",
+        "config", "disk", "end_offset", "failed", "path", "recovery_point", "segments", "start_offset",
+    )  # fmt: skip
+
+    def __init__(self, disk: Disk, path: str, config: LogConfig, found: Found, rng: random.Random) -> None:
+        self.disk = disk
+        self.path = path
+        self.config = config
+        self.segments = found.segments
+        self.start_offset = found.start_offset
+        self.end_offset = found.end_offset
+        self.recovery_point = found.recovery_point
+        self.failed = False
+        self._epochs = found.epochs
+        self._names_changed = found.names_changed
+        self._recent: list[Segment] = []
+        self._rng = rng
+        self._truncations = 0
+        self._set_jitter()
+
+    @staticmethod
+    def open(
+        disk: Disk,
+        path: str,
+        config: LogConfig,
+        *,
+        clean: bool = False,
+        recovery_point: int | None = None,
+        log_start_offset: int = 0,
+        now_ms: int = 0,
+        rng: random.Random | None = None,
+    ) -> "Log":
+        """Open the log in a folder, which is made if it is not there. Blocks: use a thread.
+
+        `clean` says that the log was closed in order (the folder's marker was found); its files are trusted.
+        Otherwise all from `recovery_point` on is checked byte for byte and cut to the longest valid prefix.
+        `LogCorrupt` is raised for damage below it, and then nothing was changed. None means that the recovery
+        point is unknown: then only the last segment may be cut.
+        """
+        found = open_segments(disk, path, config, clean, recovery_point, log_start_offset, now_ms)
+        return Log(disk, path, config, found, rng or random.Random(0))
+
+    # what it holds
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """The leader epochs, read and compared with the batches when first asked for."""
+        if self._epochs is None:
+            self._epochs = read_epochs(self.disk, self.path, self.segments, self.start_offset, self.end_offset)
+        return self._epochs
+
+    def segment_of(self, offset: int) -> Segment:
+        """The segment whose range holds `offset`."""
+        return self.segments[max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)]
+
+    # appending
+
+    def append_as_leader(
+        self, buf: MutableBuffer, leader_epoch: int, now_ms: int, batches: Placed | None = None
+    ) -> Appended:
+        """Give the batches in `buf` the next offsets and this epoch, in place, and write them with one call.
+
+        `batches` are the positions and headers if the caller has checked them (checksums included); else they
+        are checked here. All of the batches are appended, or none.
+        """
+        if batches is None:
+            batches = checked_batches(buf)
+        if len(buf) > self.config.segment_bytes:
+            raise RecordListTooLargeError(
+                f"{len(buf)} bytes of batches do not fit into a segment of {self.config.segment_bytes}"
+            )
+        offset = self.end_offset
+        placed = []
+        for pos, header in batches:
+            stamp(buf, pos, offset, leader_epoch)
+            placed.append((pos, BatchHeader(offset, header[1], leader_epoch, *header[3:])))
+            offset += header.last_offset_delta + 1
+        return self._append(buf, placed, now_ms)
+
+    def append_as_follower(self, buf: Buffer, now_ms: int, batches: Placed | None = None) -> Appended:
+        """Append batches with the offsets and epochs they have; they must lie behind the end of the log.
+
+        More than a segment takes is written in several runs, so a failure may leave whole batches appended;
+        `end_offset` tells.
+        """
+        if batches is None:
+            batches = checked_batches(buf)
+        self._check_order(batches)
+        done: list[Appended] = []
+        for start, stop in self._runs(batches, len(buf)):
+            run = [(pos - start, header) for pos, header in batches if start <= pos < stop]
+            whole = stop - start == len(buf)
+            done.append(self._append(buf if whole else memoryview(buf)[start:stop], run, now_ms))
+        return done[0] if len(done) == 1 else _joined(done, batches)
+
+    def _check_order(self, batches: Placed) -> None:
+        expected = self.end_offset
+        for _, header in batches:
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                raise CorruptMessageError(
+                    f"{self.path}: a batch at offset {header.base_offset} cannot be appended at {expected}"
+                )
+            expected = header.next_offset
+
+    def _runs(self, batches: Placed, end: int) -> Iterator[tuple[int, int]]:
+        """Stretches of a buffer that go into one segment each."""
+        limit, start, room = self.config.segment_bytes, 0, self.config.segment_bytes - self.active.size
+        base = self.active.base_offset
+        for pos, header in batches:
+            over = pos + header.size - start > room or header.last_offset - base > MAX_RELATIVE_OFFSET
+            if over:
+                if pos > start:
+                    yield start, pos
+                start, room, base = pos, limit, header.base_offset
+        yield start, end
+
+    def _append(self, data: Buffer, placed: Placed, now_ms: int) -> Appended:
+        if self.failed:
+            raise LogDirFailed("writing", self.path, OSError(errno.EIO, "an earlier error left it in doubt"))
+        if not placed:
+            raise CorruptMessageError(f"{self.path}: there is no batch to append")
+        last = placed[-1][1]
+        max_timestamp, of_max = placed[0][1].max_timestamp, placed[0][1].last_offset
+        for _, header in placed[1:]:
+            if header.max_timestamp > max_timestamp:
+                max_timestamp, of_max = header.max_timestamp, header.last_offset
+        last_offset = last.base_offset + last.last_offset_delta
+        rolled = None
+        if self._must_roll(len(data), last_offset, max_timestamp, now_ms):
+            rolled = self.roll(now_ms, placed[0][1].base_offset)
+        try:
+            self.segments[-1].append(data, placed)
+        except LogDirFailed as error:
+            self.failed = not error.disk_full
+            raise
+        self._note_epochs(placed)
+        self.end_offset = last_offset + 1
+        return Appended(
+            placed[0][1].base_offset, last_offset, max_timestamp, of_max, placed, len(data), rolled
+        )
+
+    def _note_epochs(self, placed: Placed) -> None:
+        epochs = self._epochs or self.epochs
+        latest = epochs.latest_epoch
+        for _, header in placed:
+            if header.partition_leader_epoch > latest:
+                epochs.assign(header.partition_leader_epoch, header.base_offset)
+                latest = header.partition_leader_epoch
+
+    # segments
+
+    def _must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        active, config = self.segments[-1], self.config
+        if active.size + size > config.segment_bytes:
+            return active.size > 0
+        if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if active.size == 0:
+            return False
+        first = active.first_timestamp
+        waited = max_timestamp - first if first >= 0 else now_ms - active.created_ms
+        return waited > config.segment_ms - active.jitter_ms or active.indexes_full(config)
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> int:
+        """Seal the active segment and begin the next one; returns its base offset."""
+        base = self.end_offset if base_offset is None else base_offset
+        active = self.active
+        if active.size == 0 and active.base_offset == base:
+            return base
+        if active.size == 0:
+            # nothing is in it, and its name would stand for offsets that the next one holds
+            self.segments.pop()
+            active.release()
+            self._remove(active)
+        else:
+            active.seal()
+            self._use(active)
+        segment = Segment.create(self.disk, self.path, base, self.config.index_interval_bytes, now_ms)
+        self.segments.append(segment)
+        self._names_changed = True
+        self._set_jitter()
+        return base
+
+    def _set_jitter(self) -> None:
+        bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        self.active.jitter_ms = self._rng.randrange(bound) if bound > 0 else 0
+
+    def _use(self, segment: Segment) -> None:
+        """Keep a sealed segment at hand and let go of the one not used for longest.
+
+        One that is not durable yet stays open: its descriptor is the one that reports a failed write-back.
+        """
+        if self._recent and self._recent[-1] is segment:
+            return
+        if segment in self._recent:
+            self._recent.remove(segment)
+        self._recent.append(segment)
+        if len(self._recent) > KEPT_OPEN:
+            durable = [s for s in self._recent[:-1] if s.is_saved and s.next_offset <= self.recovery_point]
+            if durable:
+                self._recent.remove(durable[0])
+                durable[0].release()
+
+    # reading
+
+    def read(self, offset: int, max_bytes: int, upper: int | None = None, min_one: bool = True) -> LogRead:
+        """Whole batches from `offset` on, none that ends at or above `upper`, at most `max_bytes`.
+
+        With `min_one` the first batch is given whatever its size. At `upper` or the end there is nothing.
+        """
+        end = self.end_offset
+        if not self.start_offset <= offset <= end:
+            raise OffsetOutOfRangeError(
+                f"{self.path}: offset {offset} is outside of {self.start_offset} to {end}"
+            )
+        bound = end if upper is None else min(upper, end)
+        if offset < bound:
+            first = bisect_right(self.segments, offset, key=_base_offset) - 1
+            for segment in self.segments[max(first, 0) :]:
+                if segment is not self.segments[-1]:
+                    self._use(segment)
+                extent = segment.read(offset, max_bytes, bound, min_one)
+                if extent is not None:
+                    data, position, next_offset = extent
+                    return LogRead(data, offset, next_offset, segment.base_offset, position)
+        return LogRead(b"", offset, offset, self.active.base_offset, self.active.size)
+
+    def headers(self, offset: int, upper: int | None = None) -> Iterator[BatchHeader]:
+        """The headers of all batches that end at or after `offset` and start below `upper`."""
+        bound = self.end_offset if upper is None else upper
+        first = bisect_right(self.segments, offset, key=_base_offset) - 1
+        for segment in self.segments[max(first, 0) :]:
+            found = segment.find(offset)
+            for _, header in segment.headers(found[0] if found else segment.size):
+                if header.base_offset >= bound:
+                    return
+                yield header
+
+    # shortening
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop every batch that holds `offset` or a later one; False if there is none.
+
+        A checkpoint must not promise more than the log holds: where the recovery point is kept in a file,
+        write the smaller one there before calling this.
+        """
+        if offset >= self.end_offset:
+            return False
+        if offset <= self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        keep = bisect_right(self.segments, offset - 1, key=_base_offset)
+        self._drop_tail(keep)
+        self.active.truncate_to(offset)
+        self._ended_at(self.active.next_offset)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+        """Throw everything away; the next offset is `offset`. The same rule holds for recovery points."""
+        self._drop_tail(0)
+        interval = self.config.index_interval_bytes
+        self.segments = [Segment.create(self.disk, self.path, offset, interval, now_ms)]
+        self._names_changed = True
+        self.start_offset = offset
+        self.epochs.clear()
+        self._ended_at(offset)
+
+    def _drop_tail(self, keep: int) -> None:
+        """Remove segments from the last one back, durably, so that none can come back behind new batches."""
+        dropped = self.segments[keep:]
+        del self.segments[keep:]
+        for segment in reversed(dropped):
+            segment.release()
+            self._remove(segment)
+        self._recent = [segment for segment in self._recent if segment in self.segments[:-1]]
+        if dropped:
+            try:
+                self.disk.sync_dir(self.path)
+            except OSError as error:
+                raise self._failure("syncing", self.path, error) from error
+
+    def _ended_at(self, offset: int) -> None:
+        self.end_offset = offset
+        self._truncations += 1
+        self.recovery_point = min(self.recovery_point, offset)
+        self.start_offset = min(self.start_offset, offset)
+        self.epochs.truncate_from_end(offset)
+        self._set_jitter()
+
+    def advance_start(self, offset: int) -> bool:
+        """Hide everything below `offset` (DeleteRecords, a leader's log start); False if it is hidden already."""
+        if offset > self.end_offset:
+            raise OffsetOutOfRangeError(f"{self.path}: log start {offset} is behind the end {self.end_offset}")
+        if offset <= self.start_offset:
+            return False
+        self.start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        return True
+
+    def take_old(
+        self, upper: int, old: Callable[[Segment, int], bool], now_ms: int = 0
+    ) -> list[Segment]:
+        """Take the oldest segments out of the log, as long as `old(segment, its end offset)` says so.
+
+        None that reaches beyond `upper` is taken. Their files are renamed to `*.deleted`; remove those later
+        with `segment.remove_files(names.DELETED)`, when no reader can be using them.
+        """
+        count = 0
+        for segment, after in zip(self.segments, [*self.segments[1:], None], strict=True):
+            end = after.base_offset if after else self.end_offset
+            if end > upper or (after is None and segment.size == 0) or not old(segment, end):
+                break
+            count += 1
+        if count == len(self.segments):
+            self.roll(now_ms)
+        taken, self.segments = self.segments[:count], self.segments[count:]
+        for segment in taken:
+            segment.release()
+            try:
+                segment.rename_files(names.DELETED)
+            except OSError as error:
+                raise self._failure("renaming", segment.log_path, error) from error
+        self._recent = [segment for segment in self._recent if segment not in taken]
+        self._names_changed = self._names_changed or bool(taken)
+        self.advance_start(max(self.start_offset, self.segments[0].base_offset))
+        return taken
+
+    def _remove(self, segment: Segment) -> None:
+        try:
+            segment.remove_files()
+        except OSError as error:
+            raise self._failure("removing", segment.log_path, error) from error
+
+    def _failure(self, doing: str, path: str, error: OSError) -> LogDirFailed:
+        self.failed = True
+        return LogDirFailed(doing, path, error)
+
+    # durability
+
+    def begin_flush(self, up_to: int | None = None) -> FlushJob:
+        """Decide what must be synced for everything below `up_to` (the end of the log unless told)."""
+        target = self.end_offset if up_to is None else min(up_to, self.end_offset)
+        job = FlushJob(self.disk, self.path, max(target, self.recovery_point), self._truncations)
+        for segment, after in zip(self.segments, [*self.segments[1:], None], strict=True):
+            end = after.base_offset if after else self.end_offset
+            if end > self.recovery_point and segment.base_offset < target:
+                job.files.append((segment.log_path, segment.file.dup()))
+                if after is not None:
+                    job.sealed.append(segment)
+                    job.indexes += segment.index_writes()
+        epochs = self._epochs
+        if epochs is not None and epochs.changed:
+            job.epochs = (f"{self.path}/{names.LEADER_EPOCHS}", encode_epochs(epochs.entries))
+            epochs.changed = False
+        job.names_changed, self._names_changed = self._names_changed, False
+        return job
+
+    def flushed(self, job: FlushJob) -> int:
+        """Take note that `job` ran through; returns the recovery point."""
+        if job.truncations == self._truncations:  # else what was synced may not be what is there now
+            for segment in job.sealed:
+                segment.indexes_saved()
+            self.recovery_point = max(self.recovery_point, job.up_to)
+        return self.recovery_point
+
+    def flush_failed(self) -> None:
+        """Take note that a job raised: the log is in doubt until it is opened again."""
+        self.failed = True
+
+    def flush(self, up_to: int | None = None) -> None:
+        """`begin_flush`, run and `flushed` in one blocking step."""
+        job = self.begin_flush(up_to)
+        try:
+            job.run()
+        except LogDirFailed:
+            self.failed = True
+            raise
+        self.flushed(job)
+
+    def close(self) -> None:
+        """Make everything durable, indexes too, and let go of the files."""
+        if not self.failed:
+            self.active.seal()
+            self.flush()
+            try:
+                for write in self.active.index_writes():
+                    write.run(self.disk, sync=True)
+                self.disk.sync_dir(self.path)
+            except OSError as error:
+                raise self._failure("closing", self.path, error) from error
+            self.active.indexes_saved()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files without writing anything."""
+        for segment in self.segments:
+            segment.release()

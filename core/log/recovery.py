@@ -1,0 +1,171 @@
+"""Opening the folder of a log: finish what was interrupted, find the segments, check what is not durable."""
+
+from dataclasses import dataclass
+
+from rookery.core.disk import Disk
+from rookery.core.log import names
+from rookery.core.log.config import LogConfig
+from rookery.core.log.epochs import LeaderEpochs
+from rookery.core.log.errors import LogCorrupt, LogDirFailed
+from rookery.core.log.history import checkpointed_epochs, note_epoch
+from rookery.core.log.scan import Invalid, verified
+from rookery.core.log.segment import Segment
+from rookery.core.log.swap import finish_swaps
+from rookery.core.logs import get_logger
+
+log = get_logger("core.log")
+
+
+@dataclass(slots=True)
+class Found:
+    """A log as it was found, ready to be used."""
+
+    segments: list[Segment]
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+    epochs: LeaderEpochs | None = None
+    names_changed: bool = False
+
+
+def open_segments(
+    disk: Disk,
+    folder: str,
+    config: LogConfig,
+    clean: bool,
+    recovery_point: int | None,
+    log_start_offset: int,
+    now_ms: int,
+) -> Found:
+    """See `Log.open`."""
+    try:
+        segments = _segments(disk, folder, config)
+        found = _checked(disk, folder, segments, clean, recovery_point)
+        if not segments or found.end_offset < log_start_offset:
+            found = _started_at(disk, folder, config, segments, log_start_offset, now_ms)
+    except OSError as error:
+        raise LogDirFailed("opening", folder, error) from error
+    found.start_offset = max(log_start_offset, found.segments[0].base_offset)
+    if found.epochs is not None:
+        found.epochs.truncate_from_start(found.start_offset)
+    return found
+
+
+def _segments(disk: Disk, folder: str, config: LogConfig) -> list[Segment]:
+    """The segments in a folder, oldest first, after what a crash left half done was finished."""
+    if not disk.exists(folder):
+        disk.mkdir(folder)
+        disk.sync_dir(folder.rpartition("/")[0])
+    listing = finish_swaps(disk, folder, disk.list(folder))
+    bases = sorted(base for name in listing if (base := names.base_offset_of(name)) is not None)
+    interval = config.index_interval_bytes
+    return [
+        Segment(disk, folder, base, disk.size(names.segment_file(folder, base, names.LOG)), interval)
+        for base in bases
+    ]
+
+
+def _checked(
+    disk: Disk, folder: str, segments: list[Segment], clean: bool, recovery_point: int | None
+) -> Found:
+    """Find the end of the log, and unless it was closed in order, check all that may not be durable."""
+    if not segments:
+        if recovery_point:
+            raise LogCorrupt(folder, 0, f"there are no segments, but offsets up to {recovery_point} were durable")
+        return Found(segments, 0, 0, 0)
+    epochs = None if clean else _recovered(disk, folder, segments, recovery_point)
+    last = segments[-1]
+    end = last.next_offset
+    last.release()
+    if recovery_point is not None and end < recovery_point:
+        raise LogCorrupt(last.log_path, last.size, f"it ends at {end}, but {recovery_point} was durable")
+    point = end if clean else min(recovery_point or 0, end)
+    return Found(segments, segments[0].base_offset, end, point, epochs, names_changed=not clean)
+
+
+def _recovered(disk: Disk, folder: str, segments: list[Segment], recovery_point: int | None) -> LeaderEpochs:
+    """Check every segment that reaches beyond the recovery point; cut the log at the first invalid batch.
+
+    Nothing is changed on disk before it is clear that all damage lies in what was not durable.
+    """
+    point = recovery_point or 0
+    first = next(
+        (i for i, after in enumerate(segments[1:]) if after.base_offset > point), len(segments) - 1
+    )
+    epochs = LeaderEpochs(checkpointed_epochs(disk, folder) or ())
+    epochs.truncate_from_end(segments[first].base_offset)
+    end = segments[first].base_offset
+    for number, segment in enumerate(segments[first:], start=first):
+        damage = _misplaced(segment, end) or _scanned(segment, epochs)
+        end = max(end, segment.next_offset)
+        if damage is not None:
+            if end < point or (recovery_point is None and number < len(segments) - 1):
+                raise LogCorrupt(segment.log_path, damage.position, damage.why)
+            _cut(disk, segments, number, damage)
+            break
+        _save_indexes(disk, segment)
+    epochs.changed = True
+    return epochs
+
+
+def _misplaced(segment: Segment, end: int) -> Invalid | None:
+    if segment.base_offset < end:
+        segment.start_indexes()
+        return Invalid(0, f"the segment overlaps the one before it, which ends at {end}")
+    return None
+
+
+def _scanned(segment: Segment, epochs: LeaderEpochs) -> Invalid | None:
+    """Check each byte and gather the indexes and epochs on the way."""
+    segment.start_indexes()
+    try:
+        for position, header in verified(segment.file, segment.base_offset, segment.size):
+            segment.note(position, header)
+            note_epoch(epochs, header)
+    except Invalid as damage:
+        return damage
+    return None
+
+
+def _cut(disk: Disk, segments: list[Segment], number: int, damage: Invalid) -> None:
+    """End the log at the damage: the segments behind it go first, from the last one back."""
+    torn = segments[number]
+    log.warning(
+        "log.truncated", file=torn.log_path, position=damage.position, of=torn.size, why=damage.why,
+        next_offset=torn.next_offset, segments_dropped=len(segments) - number - 1,
+    )  # fmt: skip
+    for segment in reversed(segments[number + 1 :]):
+        segment.release()
+        segment.remove_files()
+    del segments[number + 1 :]
+    if damage.position == 0 and number > 0:
+        torn.release()
+        torn.remove_files()
+        segments.pop()
+    else:
+        torn.cut(damage.position)
+        _save_indexes(disk, torn)
+
+
+def _save_indexes(disk: Disk, segment: Segment) -> None:
+    segment.seal()
+    for write in segment.index_writes():
+        write.run(disk, sync=False)
+    segment.indexes_saved()
+    segment.release()
+
+
+def _started_at(
+    disk: Disk, folder: str, config: LogConfig, segments: list[Segment], offset: int, now_ms: int
+) -> Found:
+    """An empty log at `offset`: a new one, or one that lost everything behind its start."""
+    epochs = LeaderEpochs() if segments else None
+    for segment in reversed(segments):
+        segment.release()
+        segment.remove_files()
+    created = Segment.create(disk, folder, offset, config.index_interval_bytes, now_ms)
+    created.release()
+    disk.sync_dir(folder)
+    if epochs is not None:
+        epochs.changed = True
+    return Found([created], offset, offset, offset, epochs)

@@ -1,0 +1,105 @@
+"""Walking the batches of a segment file: by headers alone, or checking every byte."""
+
+import struct
+from collections.abc import Iterator
+
+from rookery.core.disk import File
+from rookery.core.errors import CorruptMessageError
+from rookery.core.wire.batch import (
+    HEADER_SIZE,
+    LENGTH_END,
+    MAGIC,
+    MIN_LENGTH,
+    BatchHeader,
+    Buffer,
+    batches,
+    verify,
+)
+from rookery.core.wire.primitives import WireError
+
+CHUNK = 1 << 20
+WINDOW = 4096
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">8xi")
+
+
+class Invalid(Exception):
+    """What stands at `position` is not a whole and undamaged batch that may stand there."""
+
+    def __init__(self, position: int, why: str) -> None:
+        super().__init__(f"{why} at byte {position}")
+        self.position = position
+        self.why = why
+
+
+def headers(file: File, position: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Positions and headers from `position` to `size`; record bytes are stepped over, not read.
+
+    Raises `Invalid` where a header cannot be one.
+    """
+    window, start = b"", position
+    while position < size:
+        at = position - start
+        if len(window) - at < HEADER_SIZE:
+            window, start, at = file.pread(WINDOW, position), position, 0
+        if len(window) - at < HEADER_SIZE:
+            raise Invalid(position, "a batch header is cut short")
+        header = BatchHeader._make(_HEADER.unpack_from(window, at))
+        following = position + LENGTH_END + header.batch_length
+        if header.magic != MAGIC or header.batch_length < MIN_LENGTH or following > size:
+            raise Invalid(position, f"no batch has magic {header.magic} and length {header.batch_length} here")
+        yield position, header
+        position = following
+
+
+def verified(file: File, base_offset: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Every batch of a segment, its checksum and its place in the order checked, in one pass over the bytes.
+
+    Raises `Invalid` at the end of the longest valid prefix, if that is not the whole file.
+    """
+    position, next_offset = 0, base_offset
+    while position < size:
+        chunk = file.pread(min(max(CHUNK, _batch_size(file, position, size)), size - position), position)
+        start = position
+        try:
+            for at, header in batches(chunk, partial_end=True):
+                position = start + at
+                _check_place(header, base_offset, next_offset, position)
+                verify(chunk, at, header)
+                yield position, header
+                position += LENGTH_END + header.batch_length
+                next_offset = header.base_offset + header.last_offset_delta + 1
+        except (WireError, CorruptMessageError) as error:
+            raise Invalid(position, str(error)) from None
+
+
+def _batch_size(file: File, position: int, size: int) -> int:
+    """The size that the batch at `position` claims, if it could be true."""
+    head = file.pread(LENGTH_END, position)
+    if size - position < HEADER_SIZE or len(head) < LENGTH_END:
+        raise Invalid(position, "a batch header is cut short")
+    length: int = _LENGTH.unpack(head)[0]
+    if not MIN_LENGTH <= length <= size - position - LENGTH_END:
+        raise Invalid(position, f"a batch that says it has {length} bytes is cut short or damaged")
+    return length + LENGTH_END
+
+
+def _check_place(header: BatchHeader, base_offset: int, next_offset: int, position: int) -> None:
+    if header.base_offset < next_offset or header.last_offset_delta < 0:
+        raise Invalid(position, f"offset {header.base_offset} stands where {next_offset} is next")
+    if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+        raise Invalid(position, f"offset {header.last_offset} is too far from the segment's {base_offset}")
+
+
+def checked_batches(buf: Buffer) -> list[tuple[int, BatchHeader]]:
+    """Positions and headers of a buffer of whole batches, each with its checksum checked."""
+    found = []
+    try:
+        for pos, header in batches(buf):
+            verify(buf, pos, header)
+            found.append((pos, header))
+    except WireError as error:
+        raise CorruptMessageError(str(error)) from None
+    return found

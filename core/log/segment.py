@@ -1,0 +1,368 @@
+"""One segment: a file of batches, its two indexes, and the files that live and die with it."""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rookery.core.disk import Buffer, Disk, File, write_whole
+from rookery.core.log import names
+from rookery.core.log.config import LogConfig
+from rookery.core.log.errors import LogCorrupt, LogDirFailed
+from rookery.core.log.indexes import NO_TIMESTAMP, OffsetIndex, Place, TimeIndex, TimePoint
+from rookery.core.log.scan import Invalid, headers
+from rookery.core.wire.batch import HEADER_SIZE, LENGTH_END, MIN_LENGTH, BatchHeader
+
+_STEP = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
+_step = _STEP.unpack_from
+_STEP_SIZE = _STEP.size
+_NOWHERE = -1
+
+
+class Extent(NamedTuple):
+    """Whole batches found by a read: the bytes, where they lie, and the offset to go on from."""
+
+    data: Buffer
+    position: int
+    next_offset: int
+
+
+class Segment:
+    """Batches from `base_offset` on.
+
+    Of a segment that nobody uses only this object is kept: the file is opened and the indexes are loaded by
+    the first read or append, and `release` lets go of them again.
+    """
+
+    __slots__ = (
+        "_disk", "_file", "_first_timestamp", "_folder", "_index", "_interval", "_next_offset",
+        "_resume_offset", "_resume_position", "_times", "_unindexed",
+        "base_offset", "created_ms", "jitter_ms", "max_timestamp", "offset_of_max_timestamp", "size",
+    )  # fmt: skip
+
+    def __init__(self, disk: Disk, folder: str, base_offset: int, size: int, interval: int) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._interval = interval
+        self._file: File | None = None
+        self._index: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self._next_offset = base_offset if size == 0 else _NOWHERE
+        self._first_timestamp: int | None = None
+        self._unindexed = 0
+        self._resume_offset = self._resume_position = _NOWHERE
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = 0
+        self.jitter_ms = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+
+    @staticmethod
+    def create(disk: Disk, folder: str, base_offset: int, interval: int, now_ms: int) -> "Segment":
+        """A new, empty segment; its name is durable after the next flush."""
+        segment = Segment(disk, folder, base_offset, 0, interval)
+        segment.created_ms = now_ms
+        segment._index, segment._times = OffsetIndex(base_offset), TimeIndex(base_offset)
+        try:
+            segment._file = disk.open(segment.log_path, create=True)
+            if segment._file.size():
+                segment._file.truncate(0)
+        except OSError as error:
+            raise LogDirFailed("creating", segment.log_path, error) from error
+        return segment
+
+    # what it is
+
+    def path(self, suffix: str) -> str:
+        return names.segment_file(self._folder, self.base_offset, suffix)
+
+    @property
+    def log_path(self) -> str:
+        return self.path(names.LOG)
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            try:
+                self._file = self._disk.open(self.log_path)
+            except OSError as error:
+                raise LogDirFailed("opening", self.log_path, error) from error
+        return self._file
+
+    @property
+    def next_offset(self) -> int:
+        """One more than the last offset in the segment."""
+        if self._next_offset == _NOWHERE:
+            self.load()
+        return self._next_offset
+
+    @property
+    def first_timestamp(self) -> int:
+        """The greatest timestamp of the first batch, from which `segment.ms` counts; -1 if there is none."""
+        if self._first_timestamp is None and self.size:
+            self._first_timestamp = next(self.headers(0))[1].max_timestamp
+        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
+
+    # indexes
+
+    def load(self) -> tuple[OffsetIndex, TimeIndex]:
+        """The indexes: from memory, from their files, or from the batches where the files are not sound.
+
+        Batches behind the last entry are walked in any case; that gives the end of the segment and adds the
+        entries that a shortened index lacks.
+        """
+        if self._index is not None and self._times is not None:
+            return self._index, self._times
+        index = OffsetIndex(self.base_offset, self._index_content(names.INDEX))
+        times = TimeIndex(self.base_offset, self._index_content(names.TIME_INDEX))
+        last_time = times.last()
+        if not index.is_sound(self.size) or (last_time is None and self.size):
+            return self.rebuild()
+        self._index, self._times = index, times
+        try:
+            sound = self._catch_up(index.last(), last_time) and times.is_sound(self._next_offset)
+            if not sound or (last_time is not None and not self._closes(last_time)):
+                return self.rebuild()
+        except LogCorrupt:
+            return self.rebuild()
+        return self.load()
+
+    def _index_content(self, suffix: str) -> bytes | None:
+        path = self.path(suffix)
+        try:
+            return self._disk.read(path) if self._disk.exists(path) else None
+        except OSError as error:
+            raise LogDirFailed("reading", path, error) from error
+
+    def _catch_up(self, last: Place | None, last_time: TimePoint | None) -> bool:
+        """Walk the batches from the last index entry on; False if that entry does not fit its batch."""
+        self.max_timestamp, self.offset_of_max_timestamp = last_time or (NO_TIMESTAMP, self.base_offset)
+        self._unindexed, self._next_offset = 0, self.base_offset
+        for position, header in self.headers(last.position if last else 0):
+            if last is not None and position == last.position and header.last_offset != last.last_offset:
+                return False
+            self.note(position, header)
+        return True
+
+    def _closes(self, last_time: TimePoint) -> bool:
+        """Whether an entry is what its batch says, and the greatest timestamp of the segment.
+
+        A segment is closed with its greatest timestamp as the last entry, so a batch beyond it shows a time
+        index that was cut short.
+        """
+        found = self.find(last_time.last_offset)
+        if found is None or self.max_timestamp > last_time.timestamp:
+            return False
+        return (found[1].max_timestamp, found[1].last_offset) == last_time
+
+    def rebuild(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Both indexes anew from the batch headers."""
+        self.start_indexes()
+        for position, header in self.headers(0):
+            self.note(position, header)
+        return self.load()
+
+    def start_indexes(self) -> None:
+        """Empty indexes, to be filled by `note` from the segment's first batch on."""
+        self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self._unindexed, self._next_offset = 0, self.base_offset
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self._resume_offset = _NOWHERE
+
+    def note(self, position: int, header: BatchHeader) -> None:
+        """Take one more batch into account."""
+        last_offset = header.base_offset + header.last_offset_delta
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, last_offset
+        if self._unindexed > self._interval and self._index is not None and self._times is not None:
+            self._index.append(last_offset, position)
+            self._times.append(self.max_timestamp, self.offset_of_max_timestamp)
+            self._unindexed = 0
+        self._unindexed += header.batch_length + LENGTH_END
+        self._next_offset = last_offset + 1
+
+    # reading
+
+    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        try:
+            yield from headers(self.file, position, self.size)
+        except Invalid as error:
+            raise LogCorrupt(self.log_path, error.position, error.why) from None
+        except OSError as error:
+            raise LogDirFailed("reading", self.log_path, error) from error
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch that ends at or after `offset`."""
+        place = self.load()[0].before(offset)
+        for position, header in self.headers(place.position if place else 0):
+            if place is not None and position == place.position and header.last_offset != place.last_offset:
+                self.rebuild()
+                return self.find(offset)
+            if header.last_offset >= offset:
+                return position, header
+        return None
+
+    def read(self, offset: int, max_bytes: int, upper: int, min_one: bool) -> Extent | None:
+        """Whole batches from the one that holds `offset`, all ending below `upper`; None if there is none."""
+        if offset == self._resume_offset:
+            position = self._resume_position
+        else:
+            found = self.find(offset)
+            position = found[0] if found else self.size
+        if position >= self.size:
+            return None
+        chunk = self._pread(max(min(max_bytes, self.size - position), HEADER_SIZE), position)
+        length, next_offset = self._whole(chunk, position, max_bytes, upper, offset)
+        if length == 0 and min_one:
+            base, size, delta = _step(chunk, 0)
+            if base + delta < upper:
+                chunk = self._pread(size + LENGTH_END, position)
+                length, next_offset = len(chunk), base + delta + 1
+        self._resume_offset, self._resume_position = next_offset, position + length
+        return Extent(chunk if length == len(chunk) else memoryview(chunk)[:length], position, next_offset)
+
+    def _whole(self, chunk: bytes, position: int, limit: int, upper: int, offset: int) -> tuple[int, int]:
+        """How many bytes of `chunk` are whole batches within the limits, and the offset that follows them."""
+        end = min(limit, len(chunk))
+        at, next_offset = self._known_boundary(chunk, position, end, upper), offset
+        while at + _STEP_SIZE <= len(chunk):
+            base, length, delta = _step(chunk, at)
+            if length < MIN_LENGTH:
+                raise LogCorrupt(self.log_path, position + at, f"a batch cannot have length {length}")
+            next_offset = max(base, offset)
+            following = at + LENGTH_END + length
+            if following > end or base + delta >= upper:
+                break
+            at, next_offset = following, base + delta + 1
+        return at, next_offset
+
+    def _known_boundary(self, chunk: bytes, position: int, end: int, upper: int) -> int:
+        """A batch boundary inside the chunk that the index knows, so that few batches are left to walk."""
+        if self._index is None or end <= self._interval:
+            return 0
+        place = self._index.boundary(position + end - _STEP_SIZE, upper - 1)
+        if place is None or place.position <= position:
+            return 0
+        at = place.position - position
+        base, _, delta = _step(chunk, at)
+        return at if base + delta == place.last_offset else 0
+
+    def _pread(self, size: int, position: int) -> bytes:
+        try:
+            found = self.file.pread(size, position)
+        except OSError as error:
+            raise LogDirFailed("reading", self.log_path, error) from error
+        if len(found) != size:
+            raise LogCorrupt(self.log_path, position, f"{size - len(found)} bytes are missing at the end")
+        return found
+
+    # writing
+
+    def append(self, data: Buffer, placed: list[tuple[int, BatchHeader]]) -> None:
+        """Write a run of batches with one system call. After a failure the file is as it was."""
+        if self._index is None:
+            self.load()
+        try:
+            write_whole(self.file, data, self.size)
+        except OSError as error:
+            raise LogDirFailed("writing", self.log_path, error) from error
+        if self.size == 0:
+            self._first_timestamp = placed[0][1].max_timestamp
+        for pos, header in placed:
+            self.note(self.size + pos, header)
+        self.size += len(data)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the batch that holds `offset` and all after it."""
+        index, times = self.load()
+        found = self.find(offset)
+        if found is None:
+            return
+        self.cut(found[0])
+        index.truncate(found[0])
+        times.truncate(found[1].base_offset)
+        self._catch_up(index.last(), times.last())
+
+    def cut(self, position: int) -> None:
+        """Make the file end at `position`."""
+        try:
+            self.file.truncate(position)
+        except OSError as error:
+            raise LogDirFailed("truncating", self.log_path, error) from error
+        self.size = position
+        self._resume_offset = _NOWHERE
+        if position == 0:
+            self._first_timestamp = None
+
+    # the end of its life
+
+    def seal(self) -> None:
+        """No batch will be added: the greatest timestamp becomes the last entry of the time index."""
+        _, times = self.load()
+        if self.max_timestamp > NO_TIMESTAMP:
+            times.append(self.max_timestamp, self.offset_of_max_timestamp)
+
+    def index_writes(self) -> list["IndexWrite"]:
+        """What the index files lack of what is in memory."""
+        writes = []
+        for suffix, width, index in ((names.INDEX, 8, self._index), (names.TIME_INDEX, 12, self._times)):
+            if index is not None and index.saved != len(index):
+                since = max(index.saved, 0)
+                writes.append(IndexWrite(self.path(suffix), since * width, index.encode(since)))
+        return writes
+
+    def indexes_saved(self) -> None:
+        for index in (self._index, self._times):
+            if index is not None:
+                index.saved = len(index)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the index files have all that is known."""
+        return all(index is None or index.saved == len(index) for index in (self._index, self._times))
+
+    def indexes_full(self, config: LogConfig) -> bool:
+        index, times = self.load()
+        return len(index) >= config.index_entries or len(times) >= config.time_index_entries - 1
+
+    def release(self) -> None:
+        """Close the file and forget the indexes; the next use brings them back."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._index = self._times = None
+        self._resume_offset = _NOWHERE
+
+    def rename_files(self, suffix: str) -> None:
+        """Give every file of the segment a further ending."""
+        for path in self._paths():
+            self._disk.rename(path, path + suffix)
+
+    def remove_files(self, suffix: str = "") -> None:
+        """Delete every file of the segment, the batches last."""
+        for path in reversed(self._paths(suffix)):
+            self._disk.remove(path)
+
+    def _paths(self, suffix: str = "") -> list[str]:
+        paths = [self.path(kind) + suffix for kind in names.OF_A_SEGMENT]
+        return [path for path in paths if self._disk.exists(path)]
+
+
+class IndexWrite(NamedTuple):
+    """Bytes for an index file, to stand behind its first `keep` bytes."""
+
+    path: str
+    keep: int
+    data: bytes
+
+    def run(self, disk: Disk, *, sync: bool) -> None:
+        file = disk.open(self.path, create=True)
+        try:
+            if file.size() != self.keep:
+                file.truncate(self.keep)
+            if self.data:
+                write_whole(file, self.data, self.keep)
+            if sync:
+                file.sync()
+        finally:
+            file.close()
