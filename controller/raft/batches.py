@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError, Message
 from rookery.controller.raft.messages import Batch, BatchKind
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.core.errors import CorruptMessageError
-from rookery.core.wire.batch import BatchHeader, Buffer, batches, verify
+from rookery.core.wire.batch import BatchHeader, Buffer, batches, stamp, verify
 from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import Record, build_batch, read_records
 from rookery.proto import raft_pb2 as pb
@@ -46,19 +46,19 @@ def control_batch(
     return build_batch([record], leader_epoch=epoch, control=True)
 
 
-def encode(batch: Batch, leader_id: int, now_ms: int) -> Buffer:
-    """The bytes of a batch of the core; `leader_id` is who opens the epoch."""
-    match batch.kind:
-        case BatchKind.DATA:
-            if not isinstance(batch.payload, bytes | bytearray | memoryview):
-                raise TypeError(f"a data batch holds bytes, not {type(batch.payload).__name__}")
-            return batch.payload
-        case BatchKind.LEADER_CHANGE:
-            change = pb.LeaderChangeRecord(leader_id=leader_id)
-            return control_batch(Control.LEADER_CHANGE, change, now_ms, batch.base_offset, batch.epoch)
-        case BatchKind.VOTERS:
-            voters = voters_record(batch.voters or VoterSet())
-            return control_batch(Control.VOTERS, voters, now_ms, batch.base_offset, batch.epoch)
+def encode(batch: Batch, leader_id: int, now_ms: int) -> bytearray:
+    """The bytes of a batch of the core, stamped; `leader_id` is who opens the epoch, if this batch does."""
+    match batch.payload, batch.kind:
+        case (bytes() | bytearray() | memoryview()) as payload, _:
+            data = bytearray(payload)
+        case None, BatchKind.LEADER_CHANGE:
+            data = control_batch(Control.LEADER_CHANGE, pb.LeaderChangeRecord(leader_id=leader_id), now_ms)
+        case None, BatchKind.VOTERS:
+            data = control_batch(Control.VOTERS, voters_record(batch.voters or VoterSet()), now_ms)
+        case payload, kind:
+            raise TypeError(f"a batch of kind {kind} cannot be made of {type(payload).__name__}")
+    stamp(data, 0, batch.base_offset, batch.epoch)
+    return data
 
 
 def decode(data: Buffer) -> tuple[Batch, ...]:

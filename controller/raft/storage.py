@@ -1,0 +1,198 @@
+"""What a Raft replica keeps: the metadata log, its snapshots and the quorum-state, in one folder.
+
+Appends go to the page cache on the event loop; everything that waits for the device (fsync, the quorum-state,
+snapshots) is meant for a thread. The log is only trusted as far as it agrees with the other two: storage that
+lost something it had promised does not open.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rookery.controller.raft import quorum_state
+from rookery.controller.raft.batches import Control, encode, read_control, voters_of
+from rookery.controller.raft.errors import CorruptStateError
+from rookery.controller.raft.log import LogSummary
+from rookery.controller.raft.quorum_state import QuorumStateLostError
+from rookery.controller.raft.ready import LogWrite, QuorumState
+from rookery.controller.raft.snapshot import Snapshots
+from rookery.controller.raft.voters import VoterSet
+from rookery.core.disk import Disk, replace_file
+from rookery.core.log import FlushJob, Log, LogConfig
+from rookery.core.log.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
+from rookery.core.log.names import DELETED
+from rookery.core.metadata_log import METADATA_LOG, SnapshotId
+from rookery.core.types import TopicPartition
+
+_PARTITION = TopicPartition("__cluster_metadata", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What the core must know to start."""
+
+    state: QuorumState
+    log: LogSummary
+
+
+class RaftStorage:
+    """The open files of one replica. One writer: the node's event loop."""
+
+    def __init__(self, disk: Disk, log: Log, snapshots: Snapshots, recovered: Recovered) -> None:
+        self._disk = disk
+        self._log = log
+        self.snapshots = snapshots
+        self.recovered = recovered
+        self.latest_snapshot = recovered.log.snapshot
+
+    @staticmethod
+    def open(disk: Disk, folder: str, config: LogConfig, now_ms: int) -> "RaftStorage":
+        """Recover what is in `folder`. Blocks; for a thread. Raises CorruptStateError or LogCorrupt."""
+        path = f"{folder}/{METADATA_LOG}"
+        disk.mkdir(path)
+        snapshots = Snapshots(disk, path)
+        snapshots.remove_unfinished()
+        committed = read_offsets(disk, f"{path}/{HIGH_WATERMARKS}").get(_PARTITION)
+        log = Log.open(disk, path, config, recovery_point=committed, now_ms=now_ms)
+        try:
+            recovered = _recover(disk, log, snapshots, committed or 0, now_ms)
+        except BaseException:
+            log.abandon()
+            raise
+        return RaftStorage(disk, log, snapshots, recovered)
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log."""
+        return self._log.size
+
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the record before `offset`."""
+        snapshot = self.latest_snapshot
+        if snapshot is not None and offset == snapshot.end_offset:
+            return snapshot.epoch
+        return self._log.epochs.epoch_at(offset - 1)
+
+    def write(self, write: LogWrite, leader_id: int, now_ms: int) -> None:
+        """Cut and append as the core says; not yet durable."""
+        if write.truncate_to is not None:
+            self._log.truncate_to(write.truncate_to)
+        if write.batches:
+            data = bytearray().join(encode(batch, leader_id, now_ms) for batch in write.batches)
+            self._expect_end(write.batches[0].base_offset)
+            self._log.append_as_follower(data, now_ms)
+            self._expect_end(write.batches[-1].end_offset)
+
+    def _expect_end(self, offset: int) -> None:
+        if self._log.end_offset != offset:
+            raise CorruptStateError(f"{self._log.path} ends at {self._log.end_offset}, the core says at {offset}")
+
+    def read(self, offset: int, upper: int, max_bytes: int) -> tuple[bytes, int]:
+        """Whole batches from `offset` on, below `upper`, at least one, and the offset after them."""
+        found = self._log.read(offset, max_bytes, upper)
+        return bytes(found.data), found.next_offset
+
+    def begin_flush(self) -> FlushJob:
+        return self._log.begin_flush()
+
+    def flushed(self, job: FlushJob) -> None:
+        self._log.flushed(job)
+
+    def restart_at(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """The installed snapshot takes the place of the whole log."""
+        self._log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
+        self.latest_snapshot = snapshot
+
+    def delete_before(self, offset: int, now_ms: int) -> None:
+        """Let go of the log below `offset`, where a snapshot ends, and of the snapshots before that one."""
+        self._log.advance_start(offset)
+        for segment in self._log.take_old(offset, lambda _segment, _end: True, now_ms):
+            segment.remove_files(DELETED)
+        for snapshot in self.snapshots.all():
+            if snapshot.end_offset < offset:
+                self.snapshots.remove(snapshot)
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment, so that the one before it can be deleted some day."""
+        self._log.roll(now_ms)
+
+    def save_state(self, state: QuorumState) -> None:
+        """Durable when it returns. Blocks; for a thread."""
+        replace_file(self._disk, f"{self._log.path}/{quorum_state.FILE}", quorum_state.encode(state))
+
+    def save_committed(self, offset: int) -> None:
+        """Note that everything below `offset` is committed and on this disk: a log found shorter or damaged
+        below it has lost something. Blocks; for a thread."""
+        write_offsets(self._disk, f"{self._log.path}/{HIGH_WATERMARKS}", {_PARTITION: offset})
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def _recover(disk: Disk, log: Log, snapshots: Snapshots, committed: int, now_ms: int) -> Recovered:
+    kept, path = snapshots.all(), f"{log.path}/{quorum_state.FILE}"
+    empty = log.end_offset == 0 and not kept
+    state = QuorumState()
+    if disk.exists(path):
+        try:
+            state = quorum_state.decode(path, disk.read(path))
+        except ValueError as error:
+            raise QuorumStateLostError(path, str(error)) from error
+    elif not empty:
+        raise QuorumStateLostError(path, "it is missing")
+    latest = kept[-1] if kept else None
+    known_end = log.end_offset if latest is None else max(log.end_offset, latest.end_offset)
+    if known_end < committed:
+        raise CorruptStateError(
+            f"{log.path} ends at {known_end}, but records up to {committed} were committed on this disk: they are "
+            "lost here. Remove this voter from the quorum, empty the folder and add it again."
+        )
+    if latest is not None and not _continues(log, latest):
+        log.truncate_fully_and_start_at(latest.end_offset, now_ms)  # a crash amid an installation
+    return Recovered(state, _summary(log, snapshots, kept))
+
+
+def _continues(log: Log, snapshot: SnapshotId) -> bool:
+    """Whether the log holds, or directly follows, the records that the snapshot stands for."""
+    first, end = log.segments[0].base_offset, snapshot.end_offset
+    if not first <= end <= log.end_offset:
+        return False
+    return end == first or log.epochs.epoch_at(end - 1) == snapshot.epoch
+
+
+def _summary(log: Log, snapshots: Snapshots, kept: list[SnapshotId]) -> LogSummary:
+    first = log.segments[0].base_offset
+    start = SnapshotId(0, 0)
+    if first > 0:
+        ends = [snapshot for snapshot in kept if snapshot.end_offset >= first and _continues(log, snapshot)]
+        if not ends:
+            raise CorruptStateError(
+                f"{log.path} starts at {first}, but no snapshot holds what came before. Bring the missing "
+                "*.checkpoint back, or empty the folder and add this node as a new voter."
+            )
+        start = ends[0]
+        log.advance_start(start.end_offset)
+    return LogSummary(
+        start_offset=start.end_offset,
+        end_offset=log.end_offset,
+        start_epoch=start.epoch,
+        start_voters=snapshots.load(start)[0] if start.end_offset else None,
+        epochs=tuple((epoch, at) for epoch, at in log.epochs.entries if at < log.end_offset),
+        voters=tuple(_voters(log)),
+        snapshot=kept[-1] if kept else None,
+    )
+
+
+def _voters(log: Log) -> Iterator[tuple[int, VoterSet]]:
+    for header in log.headers(log.start_offset):
+        if header.control and header.base_offset >= log.start_offset:
+            kind, content = read_control(log.read(header.base_offset, header.size, header.next_offset).data)
+            if kind == Control.VOTERS:
+                yield header.base_offset, voters_of(content)

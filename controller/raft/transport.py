@@ -1,0 +1,143 @@
+"""The outgoing half of Raft over gRPC: sends the core's requests and hands the answers back.
+
+One channel per peer. A call that fails is reported, never repeated here: the core decides when to try again.
+When the call that the leader holds open breaks because its connection closed, that is told at once, since it
+is the first sign of the leader's death.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import cycle
+from typing import Any, NamedTuple, Protocol
+
+import grpc
+import grpc.aio
+
+from rookery.controller.raft import messages as m
+from rookery.controller.raft import translation as to_wire
+from rookery.controller.raft.config import RaftConfig
+from rookery.controller.raft.ready import Send
+from rookery.controller.raft.voters import ReplicaKey
+from rookery.core.errors import CorruptMessageError
+from rookery.core.logs import get_logger
+from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.tls import Tls
+from rookery.proto.raft_pb2_grpc import RaftStub
+
+_log = get_logger("controller.raft.transport")
+FETCH_BYTES_MAX = 8 << 20
+CHANNELS_MAX = 64
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+"""Starts a task in somebody's task group."""
+
+
+class Inbox(Protocol):
+    """What happened to requests; the node takes it."""
+
+    def received(self, response: m.Response) -> None: ...
+
+    def request_failed(self, to: int, correlation: int) -> None: ...
+
+    def leader_connection_closed(self, leader_id: int) -> None: ...
+
+
+class _Peer(NamedTuple):
+    channel: grpc.aio.Channel
+    stub: Any  # the generated stub has no types
+
+
+class Transport:
+    """Sends requests to the other nodes of one cluster."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        me: ReplicaKey,
+        config: RaftConfig,
+        inbox: Inbox,
+        *,
+        endpoints: Mapping[int, str],
+        bootstrap: Sequence[str] = (),
+        tls: Tls | None = None,
+    ) -> None:
+        """`endpoints` serve for node ids whose address the core does not know (yet); `bootstrap` are addresses
+        of nodes that may know the leader."""
+        self._cluster_id = cluster_id
+        self._me = me
+        self._config = config
+        self._inbox = inbox
+        self._endpoints = endpoints
+        self._bootstrap = cycle(bootstrap) if bootstrap else None
+        self._tls = tls
+        self._peers: OrderedDict[str, _Peer] = OrderedDict()
+        self._complained: set[str] = set()
+
+    def send(self, send: Send, spawn: Spawn) -> None:
+        """Start one request; its answer or failure comes to the inbox later."""
+        endpoint = send.endpoint or self._endpoints.get(send.to, "")
+        if send.to == m.ANY_BOOTSTRAP and self._bootstrap is not None:
+            endpoint = next(self._bootstrap)
+        spawn(self._call(send.to, endpoint, send.message, spawn))
+
+    async def close(self) -> None:
+        peers = [peer.channel.close() for peer in self._peers.values()]
+        self._peers.clear()
+        await asyncio.gather(*peers)
+
+    async def _call(self, to: int, endpoint: str, request: m.Message, spawn: Spawn) -> None:
+        try:
+            if not endpoint:
+                raise ConnectionError(f"no address of node {to} is known")
+            response = await self._ask(self._peer(endpoint, spawn).stub, to, request)
+        except grpc.aio.AioRpcError as error:
+            self._inbox.request_failed(to, request.correlation)
+            self._complain(to, endpoint, error)
+            held_open = isinstance(request, m.FetchRequest | m.FetchSnapshotRequest)
+            if held_open and error.code() == grpc.StatusCode.UNAVAILABLE and to >= 0:
+                self._inbox.leader_connection_closed(to)
+        except (ConnectionError, CorruptMessageError, ValueError) as error:
+            _log.warning("raft.answer.unusable", peer=to, endpoint=endpoint, why=str(error))
+            self._inbox.request_failed(to, request.correlation)
+        else:
+            self._complained.discard(endpoint)
+            self._inbox.received(response)
+
+    async def _ask(self, stub: Any, to: int, request: m.Message) -> m.Response:
+        cluster, me, patience_s = self._cluster_id, self._me, self._config.request_timeout_ms / 1000
+        match request:
+            case m.VoteRequest():
+                vote = await stub.Vote(to_wire.vote_request(cluster, me, request, to), timeout=patience_s)
+                return to_wire.read_vote_response(request, vote)
+            case m.BeginEpochRequest():
+                begun = await stub.BeginEpoch(to_wire.begin_request(cluster, me, request, to), timeout=patience_s)
+                return to_wire.read_begin_response(request, begun)
+            case m.EndEpochRequest():
+                ended = await stub.EndEpoch(to_wire.end_request(cluster, me, request, to), timeout=patience_s)
+                return to_wire.read_end_response(request, ended)
+            case m.FetchRequest():
+                wish = to_wire.fetch_request(cluster, me, request, to, FETCH_BYTES_MAX)
+                fetched = await stub.Fetch(wish, timeout=patience_s + request.max_wait_ms / 1000)
+                return to_wire.read_fetch_response(request, fetched)
+            case m.FetchSnapshotRequest():
+                stream = stub.FetchSnapshot(to_wire.snapshot_request(cluster, me, request, to), timeout=patience_s)
+                return to_wire.read_snapshot_pieces(request, [piece async for piece in stream])
+            case _:
+                raise TypeError(f"{type(request).__name__} is not a request")
+
+    def _peer(self, endpoint: str, spawn: Spawn) -> _Peer:
+        if endpoint not in self._peers:
+            channel = open_channel(endpoint, self._tls)
+            self._peers[endpoint] = _Peer(channel, RaftStub(channel))  # type: ignore[no-untyped-call]
+            if len(self._peers) > CHANNELS_MAX:
+                _, oldest = self._peers.popitem(last=False)
+                spawn(oldest.channel.close())
+        self._peers.move_to_end(endpoint)
+        return self._peers[endpoint]
+
+    def _complain(self, to: int, endpoint: str, error: grpc.aio.AioRpcError) -> None:
+        """One line when a peer becomes unreachable or refuses, not one for each attempt."""
+        if endpoint not in self._complained:
+            self._complained.add(endpoint)
+            code = error.code().name
+            _log.warning("raft.peer.unreachable", peer=to, endpoint=endpoint, status=code, why=error.details())
