@@ -12,6 +12,7 @@ from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from rookery.controller.raft.voters import ReplicaKey, VoterSet
+from rookery.core.metadata_log import SnapshotId as SnapshotId
 
 NO_LEADER = -1
 ANY_BOOTSTRAP = -2
@@ -60,13 +61,6 @@ class EpochEnd(NamedTuple):
 
     epoch: int
     end_offset: int
-
-
-class SnapshotId(NamedTuple):
-    """A snapshot of everything below `end_offset`; `epoch` is that of the last record in it."""
-
-    end_offset: int
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True)

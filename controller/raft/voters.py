@@ -43,12 +43,13 @@ class Voter:
 class VoterSet:
     """An immutable set of voters with distinct node ids, ordered by id."""
 
-    __slots__ = ("_by_id", "_key")
+    __slots__ = ("_by_id", "_key", "all_pinned")
 
     def __init__(self, voters: Iterable[Voter] = ()) -> None:
         ordered = sorted(voters, key=lambda voter: voter.key)
         self._by_id = {voter.id: voter for voter in ordered}
         self._key = tuple(ordered)
+        self.all_pinned = all(voter.pinned for voter in ordered)
         if len(self._by_id) != len(ordered):
             raise ValueError(f"two voters with one node id: {', '.join(str(voter.key) for voter in ordered)}")
 
@@ -76,8 +77,8 @@ class VoterSet:
         return voter is not None and (voter.key == key or not voter.pinned)
 
     def others(self, key: ReplicaKey) -> Iterator[Voter]:
-        """Every voter but this replica."""
-        return (voter for voter in self if voter.id != key.id or key not in self)
+        """Every voter on another node."""
+        return (voter for voter in self._key if voter.id != key.id)
 
     def with_voter(self, voter: Voter) -> "VoterSet":
         return VoterSet((*self, voter))
