@@ -1,0 +1,127 @@
+"""Reads one partition from an offset on, following its leader wherever it moves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rookery.client.cluster import Cluster, check
+from rookery.core.errors import KafkaError, OffsetOutOfRangeError
+from rookery.core.net.connection import ConnectionLostError
+from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, PartitionData
+from rookery.core.wire.apis.list_offsets import (
+    LIST_OFFSETS,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from rookery.core.wire.batch import Buffer
+from rookery.core.wire.records import Record, batches, read_records, verify
+
+LATEST = -1
+EARLIEST = -2
+RETRY_TIMEOUT_S = 60.0
+CONSUMER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What one fetch brought: records in order, and how far the partition goes."""
+
+    records: Sequence[Record]
+    next_offset: int
+    high_watermark: int
+
+
+async def offset_at(cluster: Cluster, topic: str, partition: int, timestamp: int) -> int:
+    """The first offset whose record is not older than `timestamp` (-1: none), or LATEST or EARLIEST."""
+
+    async def attempt() -> int:
+        leader = await cluster.leader(topic, partition)
+        request = ListOffsetsRequest(
+            replica_id=CONSUMER,
+            topics=[
+                ListOffsetsTopic(
+                    name=topic,
+                    partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)],
+                )
+            ],
+        )
+        answer = (await cluster.ask(leader, LIST_OFFSETS, request, at_most=7)).topics[0].partitions[0]
+        try:
+            check(answer.error_code, f"{topic}-{partition}")
+        except KafkaError:
+            cluster.forget(topic)
+            raise
+        return answer.offset
+
+    return await cluster.retrying(attempt, RETRY_TIMEOUT_S)
+
+
+class PartitionReader:
+    """Fetches from `position` on; each fetch moves it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        partition: int,
+        position: int,
+        *,
+        bytes_max: int = 1 << 20,
+        wait_ms_max: int = 500,
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partition = partition
+        self._bytes_max = bytes_max
+        self._wait_ms_max = wait_ms_max
+        self.position = position
+
+    async def fetch(self) -> Fetched:
+        """The next records, possibly none after waiting for a while."""
+
+        async def attempt() -> PartitionData:
+            try:
+                return await self._fetch_once()
+            except (KafkaError, ConnectionLostError, OSError):
+                self._cluster.forget(self._topic)
+                raise
+
+        answer = await self._cluster.retrying(attempt, RETRY_TIMEOUT_S)
+        records, self.position = decode(answer.records or b"", self.position)
+        return Fetched(records, self.position, answer.high_watermark)
+
+    async def _fetch_once(self) -> PartitionData:
+        leader = await self._cluster.leader(self._topic, self._partition)
+        topic = await self._cluster.topic(self._topic)
+        partition = FetchPartition(
+            partition=self._partition,
+            current_leader_epoch=topic.partitions[self._partition].leader_epoch,
+            fetch_offset=self.position,
+            partition_max_bytes=self._bytes_max,
+        )
+        request = FetchRequest(
+            max_wait_ms=self._wait_ms_max,
+            min_bytes=1,
+            max_bytes=self._bytes_max,
+            topics=[FetchTopic(topic=self._topic, topic_id=topic.id, partitions=[partition])],
+        )
+        answer = await self._cluster.ask(leader, FETCH, request, at_most=16)
+        check(answer.error_code, leader.address)
+        data = answer.responses[0].partitions[0]
+        where = f"{self._topic}-{self._partition} at offset {self.position}"
+        if data.error_code == OffsetOutOfRangeError.code:
+            raise OffsetOutOfRangeError(f"{where}: the log starts at {data.log_start_offset}")
+        check(data.error_code, where)
+        return data
+
+
+def decode(data: Buffer, position: int) -> tuple[list[Record], int]:
+    """The records at or after `position`, and the offset to go on from. Control records are passed over."""
+    records: list[Record] = []
+    end = position
+    for start, header in batches(data, partial_end=True):
+        verify(data, start, header)
+        if not header.control and header.last_offset >= position:
+            records.extend(record for record in read_records(data, start) if record.offset >= position)
+        end = max(end, header.next_offset)
+    return records, end
