@@ -9,6 +9,7 @@ from typing import Any
 from rookery.client.cli.errors import CliError, NotFoundError, UsageError
 from rookery.client.cluster import BootstrapError, Cluster
 from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.net.connection import ConnectionLostError
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 OUTPUTS = ("table", "json", "jsonl", "name")
@@ -43,13 +44,24 @@ def with_cluster(
     def run(arguments: argparse.Namespace) -> int:
         try:
             return asyncio.run(connected(arguments))
-        except BootstrapError as error:
-            raise CliError(f"{error}. Is the cluster running? `rookery up` starts one") from error
-        except KafkaError as error:
-            kind = NotFoundError if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else CliError
-            raise kind(str(error)) from error
+        except (BootstrapError, ConnectionLostError, KafkaError) as error:
+            raise explained(error) from error
+        except ExceptionGroup as group:  # of tasks that ran side by side, the first failure speaks for all
+            raise explained(group.exceptions[0]) from group
 
     return run
+
+
+def explained(error: Exception) -> Exception:
+    """The failure as a person is told of it; a bug stays what it is."""
+    match error:
+        case BootstrapError() | ConnectionLostError():
+            return CliError(f"{error}. Is the cluster running? `rookery up` starts one")
+        case KafkaError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            return NotFoundError(f"{error}. `rookery topic list` shows what there is")
+        case KafkaError():
+            return CliError(str(error))
+    return error
 
 
 def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], output: str) -> None:

@@ -1,0 +1,115 @@
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rookery.client.cli.errors import CliError, UsageError
+from rookery.client.local import cluster_file, launcher, processes
+from rookery.client.local.cluster_file import ClusterFile, RunningNode
+from rookery.client.local.shape import Shape, controllers_for
+from rookery.core.config import node
+from rookery.core.config.listeners import listeners_of
+from rookery.core.config.loading import load, read_properties
+
+
+def running(pid: int = 1, started: float = 0.0, port: int = 9092) -> RunningNode:
+    return RunningNode(
+        1, pid, started, f"127.0.0.1:{port}", f"127.0.0.1:{port + 100}", f"127.0.0.1:{port + 200}", "d"
+    )
+
+
+def a_cluster(nodes: int = 1) -> ClusterFile:
+    return ClusterFile("id", "127.0.0.1:9092", tuple(running() for _ in range(nodes)), 1, {})
+
+
+@pytest.mark.parametrize(("nodes", "controllers"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (9, 5)])
+def test_how_many_nodes_are_controllers(nodes: int, controllers: int) -> None:
+    assert controllers_for(nodes) == controllers
+
+
+def test_each_node_has_its_block_of_ports_and_a_config_that_loads_without_a_warning(tmp_path: Path) -> None:
+    shape = Shape("abc", tmp_path, 9092, 4, 3)
+    assert [plan.ports for plan in shape.plans()] == [(9092 + i, 9192 + i, 9292 + i) for i in range(4)]
+    assert shape.bootstrap.startswith("127.0.0.1:9092,127.0.0.1:9093,")
+    for plan in shape.plans():
+        loaded = load([("file", read_properties(shape.properties(plan, {"num.partitions": "7"})))])
+        assert loaded.warnings == ()
+        settings = loaded.settings
+        assert settings[node.NODE_ID] == plan.id
+        assert settings[node.NUM_PARTITIONS] == 7
+        assert settings[node.DEFAULT_REPLICATION_FACTOR] == 3
+        assert settings[node.MIN_INSYNC_REPLICAS] == 2
+        assert len(settings[node.CONTROLLER_QUORUM_VOTERS]) == 3
+        assert bool(listeners_of(settings).controllers) == (plan.id <= 3)
+
+
+def test_one_node_keeps_one_replica(tmp_path: Path) -> None:
+    assert Shape("abc", tmp_path, 9092, 1, 1).defaults() == {
+        "default.replication.factor": "1",
+        "min.insync.replicas": "1",
+    }
+
+
+def test_the_cluster_file_round_trips_and_has_the_contracted_fields(tmp_path: Path) -> None:
+    cluster_file.write(tmp_path, a_cluster())
+    assert cluster_file.read(tmp_path) == a_cluster()
+    loaded = json.loads((tmp_path / "cluster.json").read_text())
+    assert set(loaded) >= {"cluster_id", "bootstrap", "nodes"}
+    assert set(loaded["nodes"][0]) == {"id", "pid", "started", "kafka", "grpc", "http", "data"}
+    assert list(tmp_path.iterdir()) == [tmp_path / "cluster.json"]
+
+
+def test_a_damaged_cluster_file_is_explained(tmp_path: Path) -> None:
+    assert cluster_file.read(tmp_path) is None
+    (tmp_path / "cluster.json").write_text('{"nodes": [{')
+    with pytest.raises(cluster_file.DamagedClusterFileError, match="remove the file"):
+        cluster_file.read(tmp_path)
+
+
+def test_a_process_is_known_by_pid_and_start_time() -> None:
+    started = processes.started_at(os.getpid())
+    assert started is not None
+    assert started <= time.time() + 1
+    assert processes.is_running(os.getpid(), started)
+    assert not processes.is_running(os.getpid(), started - 100)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert processes.started_at(ended.pid) is None
+
+
+def test_a_busy_port_is_explained_with_its_holder(tmp_path: Path) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        assert not processes.port_is_free(port)
+        assert processes.holder_of(port).startswith(f"pid {os.getpid()} (")
+        wish = launcher.Wish(tmp_path, 1, port, {}, ephemeral=False)
+        with pytest.raises(CliError, match=f"port {port}, needed by node 1, is in use by pid {os.getpid()}"):
+            launcher.bring_up(wish, print)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "port", "says"),
+    [(1, 9092, "has 3 nodes"), (3, 9999, "is on port 9092"), (0, 9092, "from 1 to 99")],
+)
+def test_other_changes_of_shape_are_refused(tmp_path: Path, nodes: int, port: int, says: str) -> None:
+    cluster_file.write(tmp_path, a_cluster(3))
+    with pytest.raises(UsageError, match=says):
+        launcher.bring_up(launcher.Wish(tmp_path, nodes, port, {}, ephemeral=False), print)
+
+
+def test_down_without_a_cluster_says_so(tmp_path: Path) -> None:
+    with pytest.raises(CliError, match="there is no cluster in"):
+        launcher.bring_down(tmp_path, print)
+
+
+def test_down_with_nothing_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster_file.write(tmp_path, a_cluster())
+    launcher.bring_down(tmp_path, print)
+    assert "no node was running" in capsys.readouterr().out
