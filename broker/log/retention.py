@@ -26,8 +26,9 @@ class SegmentFacts(NamedTuple):
     base_offset: int
     end_offset: int
     size: int
-    newest_ms: int
-    """Largest record timestamp, or when the file was last written if its records have none."""
+    newest_ms: Callable[[], int]
+    """Largest record timestamp, or when the file was last written if its records have none. Asked for only
+    where it decides, since it may have to be read."""
 
 
 class Retention(NamedTuple):
@@ -75,7 +76,7 @@ def _before(log_start_offset: int) -> _Rule:
 
 
 def _older_than(horizon_ms: int) -> _Rule:
-    return lambda segment: segment.newest_ms < horizon_ms
+    return lambda segment: segment.newest_ms() < horizon_ms
 
 
 def _within(excess: int) -> _Rule:

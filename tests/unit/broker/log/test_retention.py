@@ -12,11 +12,16 @@ from rookery.core.config.defaults import topic_defaults
 from rookery.core.config.options import Settings
 from rookery.core.config.topic import RETENTION_MS
 
+
+def facts(base: int, end: int, size: int, newest_ms: int) -> SegmentFacts:
+    return SegmentFacts(base, end, size, lambda: newest_ms)
+
+
 SEGMENTS = [
-    SegmentFacts(0, 10, 100, 1000),
-    SegmentFacts(10, 20, 100, 2000),
-    SegmentFacts(20, 30, 100, 3000),
-    SegmentFacts(30, 35, 50, 4000),
+    facts(0, 10, 100, 1000),
+    facts(10, 20, 100, 2000),
+    facts(20, 30, 100, 3000),
+    facts(30, 35, 50, 4000),
 ]
 KEEP_ALL = Retention(True, UNLIMITED, UNLIMITED)
 
@@ -51,7 +56,7 @@ def test_a_compacted_topic_loses_only_what_lies_before_its_start() -> None:
 
 
 def test_an_empty_active_segment_stays() -> None:
-    empty = [SegmentFacts(35, 35, 0, 0)]
+    empty = [facts(35, 35, 0, 0)]
     assert (
         deletable(empty, Retention(True, 1, 0), log_start_offset=35, high_watermark=35, now_ms=10).segments
         == 0
@@ -80,7 +85,7 @@ def test_milliseconds_win_over_minutes_over_hours(given_keys: dict[str, str], ex
 def test_nothing_past_the_high_watermark_and_never_backwards(data: st.DataObject) -> None:
     bounds = data.draw(st.lists(st.integers(0, 60), min_size=2, max_size=8, unique=True).map(sorted))
     segments = [
-        SegmentFacts(a, b, data.draw(st.integers(0, 50)), data.draw(st.integers(0, 100)))
+        facts(a, b, data.draw(st.integers(0, 50)), data.draw(st.integers(0, 100)))
         for a, b in pairwise(bounds)
     ]
     start = data.draw(st.integers(bounds[0], bounds[-1]))

@@ -1,0 +1,334 @@
+"""One partition on this broker: its log, its producers and its transactions, changed together.
+
+The owner changes a partition on one thread (the event loop). Opening, truncating and closing wait for the
+device: run them in a thread while nothing else uses the partition. `begin_flush` gives a job for a thread;
+what it did is told with `flushed`.
+"""
+
+from enum import Enum
+from functools import partial
+from typing import NamedTuple
+
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.markers import read_marker
+from rookery.broker.log.producer_state import NONE, AppendedBatch, Origin
+from rookery.broker.log.producer_store import ProducerStore
+from rookery.broker.log.retention import Reason, SegmentFacts, deletable
+from rookery.broker.log.transaction_index import AbortedTxn
+from rookery.core.disk import Buffer, Disk
+from rookery.core.errors import InvalidRecordError, OffsetOutOfRangeError
+from rookery.core.log import Appended, Log, LogRead
+from rookery.core.log.segment import Segment
+from rookery.core.types import TopicPartition
+from rookery.core.wire.batch import BatchHeader, MutableBuffer
+from rookery.core.wire.records import (
+    check_timestamp,
+    read_header,
+    stamp_append_time,
+    validate_produce_batch,
+    verify,
+)
+
+HIGH_WATERMARK = -1
+"""The offset by which DeleteRecords asks for everything that is committed."""
+
+
+class Isolation(Enum):
+    """How far a reader may see: a follower all, a consumer what is committed, or what is decided too."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    LAST_STABLE = "last stable offset"
+
+
+class LeaderAppend(NamedTuple):
+    """Where a leader's batch lies; `duplicate` if it did so already, and nothing was appended."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class PartitionRead(NamedTuple):
+    """Batches with the bounds at the time of the read. `aborted` is None unless read_committed was asked
+    for."""
+
+    data: Buffer
+    offset: int
+    next_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[AbortedTxn] | None
+
+
+class PartitionLog:
+    """Use `PartitionLog.open`."""
+
+    def __init__(
+        self, partition: TopicPartition, log: Log, config: TopicLogConfig, store: ProducerStore
+    ) -> None:
+        self.partition = partition
+        self.log = log
+        self.store = store
+        self._config = config
+        self._high_watermark = log.start_offset
+
+    @staticmethod
+    def open(
+        disk: Disk,
+        folder: str,
+        partition: TopicPartition,
+        config: TopicLogConfig,
+        *,
+        clean: bool = False,
+        recovery_point: int | None = None,
+        log_start_offset: int = 0,
+        high_watermark: int = 0,
+        now_ms: int = 0,
+    ) -> "PartitionLog":
+        """Open or make the partition in `folder`. Blocks. Arguments as for `Log.open`, and the high watermark
+        as checkpointed, which is brought into the range of what the log still holds."""
+        log = Log.open(
+            disk,
+            folder,
+            config.log,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            now_ms=now_ms,
+        )
+        opened = PartitionLog(partition, log, config, ProducerStore(disk, log))
+        opened._high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
+        opened.store.restore(opened._high_watermark, now_ms)
+        return opened
+
+    # -- bounds
+
+    @property
+    def config(self) -> TopicLogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: TopicLogConfig) -> None:
+        self._config = config
+        self.log.config = config.log
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """All below is committed and belongs to no transaction that could still be aborted."""
+        unstable = self.store.state.first_unstable_offset
+        if unstable is None:
+            return self._high_watermark
+        return min(self._high_watermark, max(unstable, self.log.start_offset))
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Move the high watermark forward to `offset`, at most to the log's end; False if it stays."""
+        offset = min(offset, self.log.end_offset)
+        if offset <= self._high_watermark:
+            return False
+        self._high_watermark = offset
+        self.store.state.high_watermark_moved(offset)
+        return True
+
+    def bound(self, isolation: Isolation) -> int:
+        if isolation is Isolation.LOG_END:
+            return self.log.end_offset
+        return self._high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
+
+    # -- appending
+
+    def append_as_leader(self, records: MutableBuffer | None, leader_epoch: int, now_ms: int) -> LeaderAppend:
+        """Check and append the one batch a producer sent, in place; a retry is answered where it lies.
+
+        Only the header and the checksum are looked at. Raises the `KafkaError` to answer with.
+        """
+        config = self._config
+        header = validate_produce_batch(records, config.max_message_bytes)
+        if records is None:
+            raise InvalidRecordError("there is no batch to append")
+        append_time = NONE
+        if config.log_append_time:
+            append_time = now_ms
+            stamp_append_time(records, 0, now_ms)
+            header = read_header(records)
+        else:
+            check_timestamp(header, now_ms, config.timestamp_before_max_ms, config.timestamp_after_max_ms)
+        if header.producer_id != NONE:
+            stored = self.store.state.duplicate_of(header)
+            if stored is not None:
+                return self._known(stored)
+            self.store.state.check(header)
+        appended = self._append_stamped(records, leader_epoch, now_ms, [(0, header)])
+        return LeaderAppend(
+            appended.base_offset, appended.last_offset, append_time, self.log.start_offset, False
+        )
+
+    def append_own(
+        self, batch: MutableBuffer, leader_epoch: int, now_ms: int, *, transaction_version: int = 0
+    ) -> LeaderAppend:
+        """Append a batch that this broker built: a coordinator's records, or an end marker."""
+        header = read_header(batch)
+        verify(batch, 0, header)
+        if header.producer_id != NONE and header.control:
+            marker = read_marker(batch)
+            if marker is None:
+                raise InvalidRecordError("a control batch of a producer must hold an end marker")
+            self.store.state.check_marker(
+                header.producer_id, header.producer_epoch, marker, transaction_version=transaction_version
+            )
+        elif header.producer_id != NONE:
+            self.store.state.check(header, Origin.COORDINATOR)
+        appended = self._append_stamped(batch, leader_epoch, now_ms, [(0, header)])
+        return LeaderAppend(appended.base_offset, appended.last_offset, NONE, self.log.start_offset, False)
+
+    def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
+        """Append what was fetched from the leader, with its offsets and epochs; checksums are checked
+        again."""
+        active = self.log.active.base_offset
+        appended = self.log.append_as_follower(records, now_ms)
+        self._applied(records, appended, active, now_ms)
+        return appended
+
+    def _append_stamped(
+        self, buf: MutableBuffer, leader_epoch: int, now_ms: int, checked: list[tuple[int, BatchHeader]]
+    ) -> Appended:
+        active = self.log.active.base_offset
+        appended = self.log.append_as_leader(buf, leader_epoch, now_ms, checked)
+        self._applied(buf, appended, active, now_ms)
+        return appended
+
+    def _applied(self, buf: Buffer, appended: Appended, active: int, now_ms: int) -> None:
+        if self.log.active.base_offset == active:
+            self.store.applied(buf, appended.batches, now_ms)
+        else:
+            self.store.rolled(buf, appended.batches, now_ms, active)
+
+    def _known(self, stored: AppendedBatch) -> LeaderAppend:
+        time = stored.timestamp if self._config.log_append_time else NONE
+        return LeaderAppend(stored.first_offset, stored.last_offset, time, self.log.start_offset, True)
+
+    # -- reading
+
+    def read(
+        self, offset: int, max_bytes: int, isolation: Isolation, *, min_one: bool = True
+    ) -> PartitionRead:
+        """Whole batches from `offset` up to the bound of `isolation`; none between it and the log's end.
+
+        Raises OffsetOutOfRangeError before the log start offset or after the log's end.
+        """
+        stable = self.last_stable_offset
+        found = self.log.read(offset, max_bytes, self.bound(isolation), min_one)
+        aborted = None
+        if isolation is Isolation.LAST_STABLE:
+            aborted = self._aborted(found)
+        return PartitionRead(
+            found.data,
+            offset,
+            found.next_offset,
+            self._high_watermark,
+            stable,
+            self.log.start_offset,
+            aborted,
+        )
+
+    def _aborted(self, found: LogRead) -> list[AbortedTxn]:
+        if not found.data:
+            return []
+        return self.store.aborted(found.segment_base, found.offset, found.next_offset)
+
+    # -- shortening
+
+    def delete_records(self, offset: int) -> int:
+        """DeleteRecords: let the log start at `offset`; -1 stands for the high watermark. The new log
+        start."""
+        target = self._high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= target <= self._high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.partition}: records up to {offset} cannot be deleted, "
+                f"only those below the high watermark {self._high_watermark}"
+            )
+        self._advance_start(target)
+        return self.log.start_offset
+
+    def follow_log_start(self, leader_start: int) -> None:
+        """A follower deletes what its leader has deleted, as far as it knows that to be committed."""
+        self._advance_start(min(leader_start, self._high_watermark))
+
+    def _advance_start(self, offset: int) -> None:
+        if self.log.advance_start(offset):
+            self.store.state.drop_transactions_below(offset)
+
+    def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
+        """Drop `offset` and everything after it, of the log and of what is known of producers. Blocks."""
+        if not self.log.truncate_to(offset):
+            return False
+        self.store.truncated(now_ms)
+        self._high_watermark = min(self._high_watermark, self.log.end_offset)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+        """Throw everything away and go on at `offset`. Blocks."""
+        self.log.truncate_fully_and_start_at(offset, now_ms)
+        self.store.restarted()
+        self._high_watermark = offset
+
+    # -- upkeep
+
+    def delete_old_segments(self, now_ms: int) -> tuple[list[Segment], tuple[Reason, ...]]:
+        """Take out the segments that retention allows. Their files are `*.deleted` from now on and are
+        removed after file.delete.delay.ms, when no reader can be using them."""
+        found = deletable(
+            self._segment_facts(),
+            self._config.retention,
+            log_start_offset=self.log.start_offset,
+            high_watermark=self._high_watermark,
+            now_ms=now_ms,
+        )
+        if not found.segments:
+            return [], ()
+        doomed = {segment.base_offset for segment in self.log.segments[: found.segments]}
+        taken = self.log.take_old(
+            self._high_watermark, lambda segment, _: segment.base_offset in doomed, now_ms
+        )
+        self.store.segments_gone()
+        return taken, found.reasons
+
+    def _segment_facts(self) -> list[SegmentFacts]:
+        segments = self.log.segments
+        ends = [*(segment.base_offset for segment in segments[1:]), self.log.end_offset]
+        return [
+            SegmentFacts(segment.base_offset, end, segment.size, partial(self._newest_ms, segment))
+            for segment, end in zip(segments, ends, strict=True)
+        ]
+
+    def _newest_ms(self, segment: Segment) -> int:
+        if segment.size:
+            segment.load()
+        if segment.max_timestamp >= 0:
+            return segment.max_timestamp
+        return self.log.disk.modified_ms(segment.log_path)
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> list[int]:
+        return self.store.state.expire(now_ms, expiration_ms)
+
+    def close(self) -> None:
+        """Make everything durable and leave a snapshot, so that the next opening reads no batch. Blocks."""
+        if not self.log.failed:
+            self.store.snapshot_end()
+            self.store.save()
+        self.log.close()

@@ -1,0 +1,250 @@
+"""A partition: log, producers and transactions together."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.markers import build_marker
+from rookery.broker.log.partition_log import Isolation, PartitionLog
+from rookery.broker.log.producer_state import EndMarker
+from rookery.broker.log.retention import Reason, Retention
+from rookery.core.disk import MemoryDisk
+from rookery.core.errors import (
+    CorruptMessageError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    OffsetOutOfRangeError,
+    OutOfOrderSequenceNumberError,
+)
+from rookery.core.log import LogConfig, names
+from rookery.core.types import TopicPartition
+from rookery.core.wire.records import batches, read_header, read_records
+from tests.unit.broker.log.batches import NOW, batch
+
+TP = TopicPartition("orders", 0)
+SMALL = TopicLogConfig(log=LogConfig(segment_bytes=250, index_interval_bytes=64))
+COMMIT, ABORT = EndMarker(True, 0), EndMarker(False, 0)
+
+
+def new_disk() -> MemoryDisk:
+    disk = MemoryDisk(random.Random(1))
+    disk.mkdir("/d")
+    return disk
+
+
+def opened(
+    disk: MemoryDisk, config: TopicLogConfig = SMALL, *, clean: bool = False, watermark: int = 0
+) -> PartitionLog:
+    return PartitionLog.open(
+        disk, "/d/orders-0", TP, config, clean=clean, recovery_point=0, high_watermark=watermark, now_ms=NOW
+    )
+
+
+def end(log: PartitionLog, producer_id: int, marker: EndMarker, epoch: int = 0) -> int:
+    built = build_marker(marker, producer_id=producer_id, producer_epoch=epoch, timestamp=NOW)
+    return log.append_own(built, 0, NOW).base_offset
+
+
+@pytest.mark.row(14, 15)
+@pytest.mark.invariant("T1")
+def test_a_retry_is_stored_once_and_answered_with_its_offset() -> None:
+    log = opened(new_disk())
+    sent = batch(3, producer_id=7, sequence=0)
+    first = log.append_as_leader(bytearray(sent), 0, NOW)
+    again = log.append_as_leader(bytearray(sent), 0, NOW)
+    assert (first.base_offset, first.last_offset, first.duplicate) == (0, 2, False)
+    assert (again.base_offset, again.last_offset, again.duplicate) == (0, 2, True)
+    assert log.end_offset == 3
+    with pytest.raises(OutOfOrderSequenceNumberError):
+        log.append_as_leader(batch(producer_id=7, sequence=9), 0, NOW)
+    assert log.end_offset == 3
+
+
+@pytest.mark.invariant("T2")
+@pytest.mark.parametrize("clean", [True, False])
+def test_producers_are_known_after_a_restart(clean: bool) -> None:
+    disk = new_disk()
+    log = opened(disk)
+    sent = [batch(2, producer_id=7, sequence=2 * n) for n in range(6)]
+    offsets = [log.append_as_leader(bytearray(b), 0, NOW).base_offset for b in sent]
+    assert len(log.log.segments) > 2
+    if clean:
+        log.close()
+    disk.restart()
+    log = opened(disk, clean=clean)
+    for data, offset in list(zip(sent, offsets, strict=True))[1:]:
+        again = log.append_as_leader(bytearray(data), 0, NOW)
+        assert (again.base_offset, again.duplicate) == (offset, True)
+    assert not log.append_as_leader(batch(producer_id=7, sequence=12), 0, NOW).duplicate
+
+
+def test_what_a_producer_may_not_send_is_refused() -> None:
+    log = opened(new_disk(), replace(SMALL, max_message_bytes=150))
+    damaged = batch()
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptMessageError):
+        log.append_as_leader(damaged, 0, NOW)
+    with pytest.raises(MessageTooLargeError):
+        log.append_as_leader(batch(20), 0, NOW)
+    with pytest.raises(InvalidTimestampError):
+        log.append_as_leader(batch(timestamp=NOW + 10**9), 0, NOW)
+    assert log.end_offset == 0
+
+
+def test_log_append_time_is_the_brokers_clock() -> None:
+    log = opened(new_disk(), replace(SMALL, log_append_time=True))
+    stored = log.append_as_leader(batch(2, timestamp=5, producer_id=7, sequence=0), 0, NOW)
+    assert stored.log_append_time == NOW
+    again = log.append_as_leader(batch(2, timestamp=5, producer_id=7, sequence=0), 0, NOW + 99)
+    assert (again.duplicate, again.log_append_time) == (True, NOW)
+    data = log.read(0, 10_000, Isolation.LOG_END).data
+    assert [record.timestamp for record in read_records(data)] == [NOW, NOW]
+
+
+@pytest.mark.invariant("P14")
+def test_readers_see_up_to_their_bound() -> None:
+    log = opened(new_disk())
+    log.append_as_leader(batch(2), 0, NOW)
+    log.append_as_leader(batch(2, producer_id=1, sequence=0, transactional=True), 0, NOW)
+    log.append_as_leader(batch(2), 0, NOW)
+    assert log.read(0, 10_000, Isolation.HIGH_WATERMARK).data == b""
+    log.advance_high_watermark(6)
+    assert log.last_stable_offset == 2
+    assert log.read(0, 10_000, Isolation.HIGH_WATERMARK).next_offset == 6
+    assert log.read(0, 10_000, Isolation.LAST_STABLE).next_offset == 2
+    assert log.read(4, 10_000, Isolation.LAST_STABLE).data == b""
+    end(log, 1, COMMIT)
+    assert log.last_stable_offset == 2, "the marker is not replicated yet"
+    log.advance_high_watermark(7)
+    assert log.last_stable_offset == 7
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(8, 10, Isolation.HIGH_WATERMARK)
+
+
+@pytest.mark.row(40)
+def test_aborted_transactions_come_with_the_data() -> None:
+    log = opened(new_disk())
+    for producer in (1, 2):
+        log.append_as_leader(batch(1, producer_id=producer, sequence=0, transactional=True), 0, NOW)
+    end(log, 1, ABORT)
+    log.append_as_leader(batch(6), 0, NOW)
+    end(log, 2, ABORT)
+    assert len(log.log.segments) > 1, "the second transaction ends in a later segment"
+    log.advance_high_watermark(log.end_offset)
+    found = log.read(0, 150, Isolation.LAST_STABLE)
+    assert [(entry.producer_id, entry.first_offset) for entry in found.aborted or []] == [(1, 0), (2, 1)]
+    assert log.read(log.end_offset, 100, Isolation.LAST_STABLE).aborted == []
+    assert log.read(0, 100, Isolation.HIGH_WATERMARK).aborted is None
+
+
+@pytest.mark.invariant("T2")
+def test_truncation_takes_producers_and_transactions_back() -> None:
+    disk = new_disk()
+    log = opened(disk)
+    for n in range(3):
+        log.append_as_leader(batch(1, producer_id=7, sequence=n, transactional=True), 0, NOW)
+    end(log, 7, ABORT)
+    after = log.append_as_leader(batch(1, producer_id=7, sequence=3, transactional=True), 0, NOW).base_offset
+    assert after == 4
+    log.truncate_to(4, NOW)
+    assert not log.append_as_leader(batch(1, producer_id=7, sequence=3, transactional=True), 0, NOW).duplicate
+    log.truncate_to(2, NOW)
+    assert log.store.state.first_undecided_offset == 0
+    assert log.store.aborted(0, 0, 9) == []
+    assert disk.size(log.log.active.path(names.TXN_INDEX)) == 0
+    assert log.append_as_leader(batch(1, producer_id=7, sequence=1, transactional=True), 0, NOW).duplicate
+    assert not log.append_as_leader(batch(1, producer_id=7, sequence=2, transactional=True), 0, NOW).duplicate
+
+
+@pytest.mark.row(42, 43, 45)
+@pytest.mark.invariant("P15")
+def test_retention_deletes_whole_segments_up_to_the_high_watermark() -> None:
+    disk = new_disk()
+    log = opened(disk)
+    for n in range(12):
+        log.append_as_leader(batch(2, timestamp=NOW + n * 10), 0, NOW)
+    log.config = replace(SMALL, retention=Retention(True, 20, -1))
+    assert log.delete_old_segments(NOW + 10_000) == ([], ()), "nothing is committed yet"
+    second = log.log.segments[1].base_offset
+    log.advance_high_watermark(second + 1)
+    taken, reasons = log.delete_old_segments(NOW + 10_000)
+    assert (len(taken), reasons) == (1, (Reason.TIME,))
+    assert log.start_offset == second
+    assert any(name.endswith(".deleted") for name in disk.list("/d/orders-0"))
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(0, 100, Isolation.HIGH_WATERMARK)
+    log.advance_high_watermark(log.end_offset)
+    log.delete_old_segments(NOW + 10_000)
+    assert log.start_offset == log.end_offset == 24
+    for segment in taken:
+        segment.remove_files(names.DELETED)
+    log.append_as_leader(batch(), 0, NOW)
+    assert log.end_offset == 25
+
+
+@pytest.mark.invariant("P15")
+def test_records_are_deleted_up_to_the_high_watermark_only() -> None:
+    log = opened(new_disk())
+    log.append_as_leader(batch(6), 0, NOW)
+    log.advance_high_watermark(4)
+    with pytest.raises(OffsetOutOfRangeError):
+        log.delete_records(5)
+    assert log.delete_records(3) == 3
+    assert log.delete_records(1) == 3, "the log start never goes back"
+    assert log.delete_records(-1) == 4
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(3, 100, Isolation.HIGH_WATERMARK)
+
+
+def test_a_follower_takes_the_leaders_bytes() -> None:
+    leader, follower = opened(new_disk()), opened(new_disk())
+    for n in range(9):
+        leader.append_as_leader(batch(2, producer_id=7, sequence=2 * n), n // 3, NOW)
+    offset = 0
+    while offset < leader.end_offset:
+        found = leader.read(offset, 10_000, Isolation.LOG_END)
+        follower.append_as_follower(bytes(found.data), NOW)
+        offset = found.next_offset
+    assert follower.end_offset == leader.end_offset
+    assert follower.store.state.entries == leader.store.state.entries
+    assert follower.log.epochs.entries == leader.log.epochs.entries
+    again = follower.append_as_leader(batch(2, producer_id=7, sequence=16), 9, NOW)
+    assert again.duplicate, "a follower that becomes leader knows the retry"
+
+
+def test_a_follower_that_gets_several_segments_at_once_keeps_a_snapshot_for_each() -> None:
+    leader = opened(new_disk(), replace(SMALL, log=LogConfig()))
+    for n in range(12):
+        leader.append_as_leader(batch(2, producer_id=7, sequence=2 * n), 0, NOW)
+    disk = new_disk()
+    follower = opened(disk)
+    follower.append_as_follower(bytes(leader.read(0, 10**6, Isolation.LOG_END).data), NOW)
+    bases = [segment.base_offset for segment in follower.log.segments]
+    assert len(bases) > 3
+    assert sorted(follower.store.unsaved) == bases[1:]
+    follower.close()
+    assert opened(disk, clean=True).store.state.entries == leader.store.state.entries
+
+
+async def test_snapshots_are_written_off_the_loop_and_survive() -> None:
+    disk = new_disk()
+    log = opened(disk)
+    for n in range(9):
+        log.append_as_leader(batch(2, producer_id=7, sequence=2 * n), 0, NOW)
+    bases = [segment.base_offset for segment in log.log.segments[1:]]
+    await log.store.save_async()
+    assert log.store.unsaved == {}
+    on_disk = [names.base_offset_of(name, names.SNAPSHOT) for name in disk.list("/d/orders-0")]
+    assert [offset for offset in on_disk if offset is not None] == bases
+
+
+def test_reads_return_whole_batches_with_their_headers() -> None:
+    log = opened(new_disk())
+    for _ in range(3):
+        log.append_as_leader(batch(4), 5, NOW)
+    log.advance_high_watermark(12)
+    data = log.read(6, 1, Isolation.HIGH_WATERMARK).data
+    assert [header.base_offset for _, header in batches(data)] == [4]
+    assert read_header(data).partition_leader_epoch == 5
