@@ -38,7 +38,7 @@ class Delta:
     def __init__(self, image: Image, *, onto: Image | None = None) -> None:
         self._before = image
         self._base = base = image if onto is None else onto
-        self._topics = TopicsDelta(base.topics, base.topic_ids)
+        self._topics = TopicsDelta(base)
         self._brokers = base.brokers
         self._configs = base.configs
         self._features = base.features
@@ -75,6 +75,7 @@ class Delta:
             brokers=self._brokers,
             topics=self._topics.finish(),
             topic_ids=self._topics.ids,
+            metric_names=self._topics.metric_names,
             configs=self._configs,
             features=self._features,
             next_producer_id=self._next_producer_id,

@@ -138,12 +138,28 @@ class Partition:
             return self.directories[self.replicas.index(broker_id)]
         return UNASSIGNED_DIRECTORY
 
+    def directories_of(self, replicas: tuple[int, ...]) -> tuple[UUID, ...]:
+        """`directories` for another set of replicas: known ones keep theirs, new ones have none yet."""
+        if replicas == self.replicas:
+            return self.directories
+        moved = tuple(self.directory(broker) for broker in replicas)
+        return () if all(directory == UNASSIGNED_DIRECTORY for directory in moved) else moved
+
+
+def metric_name(topic: str) -> str:
+    """How metrics write a topic's name: names must differ in this form, too."""
+    return topic.replace(".", "_")
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:
     name: str
     id: UUID
     partitions: Map[int, Partition] = field(default_factory=Map)
+
+    @property
+    def metric_name(self) -> str:
+        return metric_name(self.name)
 
     def in_order(self) -> Iterator[tuple[int, Partition]]:
         """Partitions by ascending number."""
@@ -175,13 +191,15 @@ NO_CONFIG: Map[str, str] = Map()
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """`offset` is the last record folded in (-1: none), `epoch` the quorum epoch that wrote it."""
+    """`offset` is the last record folded in (-1: none), `epoch` the quorum epoch that wrote it. `topic_ids` and
+    `metric_names` (metric name → topic) are indexes into `topics`."""
 
     offset: int = -1
     epoch: int = 0
     brokers: Map[int, BrokerRegistration] = field(default_factory=Map)
     topics: Map[UUID, Topic] = field(default_factory=Map)
     topic_ids: Map[str, UUID] = field(default_factory=Map)
+    metric_names: Map[str, str] = field(default_factory=Map)
     configs: Map[ConfigResource, Map[str, str]] = field(default_factory=Map)
     features: Map[str, int] = field(default_factory=Map)
     next_producer_id: int = 0

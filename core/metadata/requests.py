@@ -1,7 +1,7 @@
 """What brokers ask of the active controller, and its answers. proto/controller.proto has the same names.
 
-A request as a whole fails with an error (`KafkaError`); a request about several things answers for each of them
-with an error code, 0 meaning done. An answer is sent only after what it tells is committed.
+A request as a whole fails with an error (`KafkaError`); a request about several things answers for each of
+them with an error code, 0 meaning done. An answer is sent only after what it tells is committed.
 """
 
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class HeartbeatReply:
 
 @dataclass(frozen=True, slots=True)
 class HoldSessionRequest:
-    """Stays unanswered while the broker is connected: that it breaks off tells of the broker's death at once."""
+    """Stays unanswered while the broker is connected: when it breaks off, the broker is gone."""
 
     broker_id: int
     broker_epoch: int

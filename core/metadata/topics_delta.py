@@ -8,13 +8,8 @@ from immutables import Map, MapMutation
 
 from rookery.core.metadata import records as r
 from rookery.core.metadata.changes import PartitionChange
-from rookery.core.metadata.image import (
-    UNASSIGNED_DIRECTORY,
-    LeaderRecoveryState,
-    Partition,
-    Topic,
-)
-from rookery.core.metadata.values import ReplayError, either
+from rookery.core.metadata.image import Image, LeaderRecoveryState, Partition, Topic, metric_name
+from rookery.core.metadata.values import ReplayError, either, without
 
 Topics = Map[UUID, Topic]
 
@@ -31,11 +26,12 @@ class _Draft:
 
 
 class TopicsDelta:
-    """Changes to topics and partitions on top of `base`."""
+    """Changes to topics and partitions on top of `image`."""
 
-    def __init__(self, base: Topics, ids: Map[str, UUID]) -> None:
-        self._base = base
-        self.ids = ids
+    def __init__(self, image: Image) -> None:
+        self._base = image.topics
+        self.ids = image.topic_ids
+        self.metric_names = image.metric_names
         self._drafts: dict[UUID, _Draft | None] = {}  # None: removed
         self._touched: dict[UUID, set[int]] = {}
 
@@ -44,6 +40,7 @@ class TopicsDelta:
         if known or record.name in self.ids:
             raise ReplayError(f"topic {record.name!r} ({record.topic_id}) exists")
         self.ids = self.ids.set(record.name, record.topic_id)
+        self.metric_names = self.metric_names.set(metric_name(record.name), record.name)
         self._drafts[record.topic_id] = _Draft(Topic(record.name, record.topic_id))
 
     def remove(self, record: r.RemoveTopicRecord) -> str:
@@ -51,6 +48,7 @@ class TopicsDelta:
         draft = self._draft(record.topic_id)
         self.touch(record.topic_id, draft.topic.partitions)
         self.ids = self.ids.delete(draft.topic.name)
+        self.metric_names = without(self.metric_names, draft.topic.metric_name)
         self._drafts[record.topic_id] = None
         return draft.topic.name
 
@@ -140,25 +138,13 @@ def changed(old: Partition, record: r.PartitionChangeRecord) -> Partition:
         leader=either(record.leader, old.leader),
         leader_epoch=old.leader_epoch + (record.leader is not None),
         partition_epoch=old.partition_epoch + 1,
-        directories=_directories(record, old, replicas),
+        directories=either(record.directories, old.directories_of(replicas)),
         leader_recovery_state=recovery,
         removing_replicas=either(record.removing_replicas, old.removing_replicas),
         adding_replicas=either(record.adding_replicas, old.adding_replicas),
         elr=either(record.elr, old.elr),
         last_known_elr=either(record.last_known_elr, old.last_known_elr),
     )
-
-
-def _directories(
-    record: r.PartitionChangeRecord, old: Partition, replicas: tuple[int, ...]
-) -> tuple[UUID, ...]:
-    """Directories go with their replicas; new replicas have none yet."""
-    if record.directories is not None:
-        return record.directories
-    if replicas == old.replicas:
-        return old.directories
-    moved = tuple(old.directory(broker) for broker in replicas)
-    return () if all(directory == UNASSIGNED_DIRECTORY for directory in moved) else moved
 
 
 def _shared(value: tuple[int, ...], like: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,0 +1,44 @@
+"""Which options can be set on which resource, and to what."""
+
+from collections.abc import Mapping
+
+from rookery.core.config import node, topic
+from rookery.core.config.options import ConfigError, Option, Reach, Table
+from rookery.core.errors import InvalidConfigError, InvalidRequestError
+from rookery.core.metadata.image import ConfigResource, ResourceType
+
+
+class ConfigRules:
+    """The tables of options by type of resource; a type without a table cannot be configured."""
+
+    def __init__(self, tables: Mapping[int, Table]) -> None:
+        self._tables = tables
+
+    def option(self, resource: ConfigResource, name: str) -> Option[object]:
+        """The option `name` of `resource`; raises where there is none or it cannot change at run time."""
+        table = self._tables.get(resource.type)
+        if table is None:
+            raise InvalidRequestError(f"resources of type {resource.type} have no configuration here")
+        if name not in table:
+            raise InvalidConfigError(f"there is no option {name!r} for this type of resource")
+        option = table[name]
+        if resource.type == ResourceType.BROKER:
+            _check_reach(option, resource)
+        return option
+
+    def check(self, resource: ConfigResource, name: str, value: str) -> None:
+        """Raises InvalidConfigError unless `value` is allowed."""
+        try:
+            self.option(resource, name).parse(value)
+        except ConfigError as error:
+            raise InvalidConfigError(str(error)) from error
+
+
+def _check_reach(option: Option[object], resource: ConfigResource) -> None:
+    if option.reach is Reach.READ_ONLY:
+        raise InvalidConfigError(f"{option.name} cannot change at run time: set it in the file and restart")
+    if option.reach is Reach.PER_BROKER and not resource.name:
+        raise InvalidConfigError(f"{option.name} belongs to one broker: name its id")
+
+
+RULES = ConfigRules({ResourceType.TOPIC: topic.TABLE, ResourceType.BROKER: node.TABLE})

@@ -1,0 +1,145 @@
+"""Configuration overrides: checked before they are written, so that every node can rely on what it reads."""
+
+from collections.abc import Iterable, Iterator
+
+from rookery.controller.state.config_rules import ConfigRules
+from rookery.controller.state.decision import Decision, decided, replayed
+from rookery.controller.state.defaults import Defaults
+from rookery.controller.state.partitions import NOTHING, Electorate
+from rookery.core.errors import (
+    BrokerIdNotRegisteredError,
+    InvalidConfigError,
+    InvalidRequestError,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+)
+from rookery.core.metadata.image import ConfigResource, Image, ResourceType
+from rookery.core.metadata.records import ConfigRecord, PartitionChangeRecord
+from rookery.core.metadata.requests import (
+    AlterConfigsReply,
+    AlterConfigsRequest,
+    ConfigAlteration,
+    ConfigAnswer,
+    ConfigChange,
+    ConfigEntry,
+    ConfigOp,
+)
+
+
+def alter_configs(
+    image: Image, request: AlterConfigsRequest, rules: ConfigRules, defaults: Defaults
+) -> Decision[AlterConfigsReply]:
+    """Each resource gets all of its changes or none."""
+    records: list[ConfigRecord] = []
+    answers = []
+    seen: set[ConfigResource] = set()
+    for alteration in request.resources:
+        resource = ConfigResource(alteration.resource_type, alteration.resource_name)
+        try:
+            if resource in seen:
+                raise InvalidRequestError(f"{resource.name!r} is named twice")
+            seen.add(resource)
+            records += _alter(image, resource, alteration, rules, request.replace)
+        except KafkaError as error:
+            answers.append(ConfigAnswer(*resource, error.code, str(error)))
+        else:
+            answers.append(ConfigAnswer(*resource))
+    reply = AlterConfigsReply(tuple(answers))
+    if request.validate_only:
+        return decided((), reply)
+    return decided((*records, *_after_min_isr_change(image, records, defaults)), reply)
+
+
+def topic_config_records(
+    name: str, entries: Iterable[ConfigEntry], rules: ConfigRules
+) -> Iterator[ConfigRecord]:
+    """The overrides a new topic is created with."""
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    seen = set()
+    for entry in entries:
+        if entry.value is None:
+            raise InvalidConfigError(f"{entry.name} has no value")
+        if entry.name in seen:
+            raise InvalidConfigError(f"{entry.name} is named twice")
+        seen.add(entry.name)
+        rules.check(resource, entry.name, entry.value)
+        yield ConfigRecord(*resource, entry.name, entry.value)
+
+
+def _alter(
+    image: Image, resource: ConfigResource, alteration: ConfigAlteration, rules: ConfigRules, replace: bool
+) -> list[ConfigRecord]:
+    _check_exists(image, resource)
+    current = image.config(*resource)
+    wanted: dict[str, str | None] = dict.fromkeys(sorted(current)) if replace else {}
+    named = set()
+    for change in alteration.changes:
+        if change.name in named:
+            raise InvalidRequestError(f"{change.name} is named twice")
+        named.add(change.name)
+        wanted[change.name] = _value(rules, resource, change, current.get(change.name))
+    return [
+        ConfigRecord(*resource, name, value)
+        for name, value in wanted.items()
+        if current.get(name) != value
+    ]
+
+
+def _check_exists(image: Image, resource: ConfigResource) -> None:
+    if resource.type == ResourceType.TOPIC and image.topic(resource.name) is None:
+        raise UnknownTopicOrPartitionError(f"there is no topic {resource.name!r}")
+    if resource.type == ResourceType.BROKER and resource.name:
+        if not resource.name.isdecimal():
+            raise InvalidRequestError(f"a broker's id is a number, not {resource.name!r}; '' means all brokers")
+        if int(resource.name) not in image.brokers:
+            raise BrokerIdNotRegisteredError(f"there is no broker {resource.name}")
+
+
+def _value(
+    rules: ConfigRules, resource: ConfigResource, change: ConfigChange, current: str | None
+) -> str | None:
+    """What the option becomes; None is its default."""
+    if change.op is ConfigOp.DELETE:
+        rules.option(resource, change.name)
+        return None
+    if change.value is None:
+        raise InvalidConfigError(f"{change.name} has no value")
+    value = change.value
+    if change.op is not ConfigOp.SET:
+        if rules.option(resource, change.name).kind.type_name != "list":
+            raise InvalidConfigError(f"{change.name} is no list: nothing can be appended or taken away")
+        value = _changed_list(change.op, _words(current or ""), _words(value))
+    rules.check(resource, change.name, value)
+    return value
+
+
+def _changed_list(op: ConfigOp, present: list[str], given: list[str]) -> str:
+    if op is ConfigOp.APPEND:
+        return ",".join([*present, *(word for word in given if word not in present)])
+    return ",".join(word for word in present if word not in given)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _after_min_isr_change(
+    image: Image, records: list[ConfigRecord], defaults: Defaults
+) -> list[PartitionChangeRecord]:
+    """Where fewer replicas in sync suffice from now on, the high watermark may pass the eligible ones: they
+    must leave the ELR in the same batch."""
+    touched = {
+        (record.resource_type, record.resource_name)
+        for record in records
+        if record.name == "min.insync.replicas"
+    }
+    if not touched:
+        return []
+    electorate = Electorate(replayed(image, records), defaults)
+    everywhere = (ResourceType.BROKER, "") in touched
+    changes = (
+        electorate.change(topic, index, partition, NOTHING)
+        for topic, index, partition in image.partitions()
+        if partition.elr and (everywhere or (ResourceType.TOPIC, topic.name) in touched)
+    )
+    return [change for change in changes if change is not None]

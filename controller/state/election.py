@@ -1,0 +1,68 @@
+"""Who leads a partition. The order is what keeps committed records:
+
+1. the leader it has, if it may go on; for a preferred election the first replica, if it is in sync;
+2. the first live replica in sync, in replica order;
+3. nobody being in sync, the first live eligible replica (ELR): it holds everything committed;
+4. the ELR being empty too, the leader there was last, if it is alive and this is enabled;
+5. any live replica, only where the topic allows unclean elections or an operator asks for one.
+
+4 and 5 may lose records: the leader is marked RECOVERING and is alone in sync.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from rookery.core.types import NO_NODE
+
+
+class Election(Enum):
+    ONLINE = auto()
+    PREFERRED = auto()
+    UNCLEAN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """All that an election looks at; `elr` and `last_known` count only while nobody is in sync."""
+
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    elr: Sequence[int]
+    last_known: int
+    leader: int
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    leader: int
+    clean: bool = True
+
+
+NOBODY = Elected(NO_NODE)
+
+
+def elect(candidates: Candidates, election: Election, can_lead: Callable[[int], bool]) -> Elected:
+    """The leader by the order above; `can_lead` tells whether a broker is alive and can serve its replica."""
+    in_sync = [broker for broker in candidates.replicas if broker in candidates.isr and can_lead(broker)]
+    if in_sync:
+        return Elected(_of_in_sync(candidates, election, in_sync))
+    if not candidates.isr:
+        for broker in candidates.replicas:
+            if broker in candidates.elr and can_lead(broker):
+                return Elected(broker)
+        last = candidates.last_known
+        if not candidates.elr and last in candidates.replicas and can_lead(last):
+            return Elected(last, clean=False)
+    if election is Election.UNCLEAN:
+        for broker in candidates.replicas:
+            if can_lead(broker):
+                return Elected(broker, clean=False)
+    return NOBODY
+
+
+def _of_in_sync(candidates: Candidates, election: Election, in_sync: Sequence[int]) -> int:
+    preferred = candidates.replicas[0]
+    if election is Election.PREFERRED and preferred in in_sync:
+        return preferred
+    return candidates.leader if candidates.leader in in_sync else in_sync[0]

@@ -1,0 +1,183 @@
+"""One partition's next state: who is in sync, who is eligible, who leads, and the record that says so.
+
+Every handler that touches a partition goes through `Electorate.change`, so the rules hold whoever asks:
+in sync ⊆ replicas; the leader is in sync; ELR and ISR are disjoint; ELR is empty while enough replicas are in
+sync; the leader epoch rises exactly when the leader changes or a replica is removed.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from rookery.controller.state.defaults import Defaults, TopicRules, rules_of
+from rookery.controller.state.election import Candidates, Elected, Election, elect
+from rookery.core.metadata.image import Image, LeaderRecoveryState, Partition, Topic
+from rookery.core.metadata.records import PartitionChangeRecord
+from rookery.core.types import NO_NODE
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a handler wants of a partition; None leaves it as it is. `lost` are replicas that may have lost
+    committed records (unclean shutdown, failed directory): they leave the ISR and the ELR."""
+
+    isr: Ids | None = None
+    replicas: Ids | None = None
+    adding: Ids | None = None
+    removing: Ids | None = None
+    recovery: LeaderRecoveryState | None = None
+    directories: tuple[UUID, ...] | None = None
+    lost: Ids = ()
+    election: Election = Election.ONLINE
+
+
+NOTHING = Wanted()
+
+
+class Electorate:
+    """Decides partition changes against one image."""
+
+    def __init__(self, image: Image, defaults: Defaults) -> None:
+        self.image = image
+        self._defaults = defaults
+        self._rules: dict[str, TopicRules] = {}
+
+    def rules(self, topic: str) -> TopicRules:
+        rules = self._rules.get(topic)
+        if rules is None:
+            rules = self._rules[topic] = rules_of(self.image, topic, self._defaults)
+        return rules
+
+    def change(
+        self, topic: Topic, index: int, partition: Partition, wanted: Wanted
+    ) -> PartitionChangeRecord | None:
+        """The record that brings the partition from what it is to what is wanted and allowed; None if that is
+        no change."""
+        rules = self.rules(topic.name)
+        after = self._next(partition, wanted, rules)
+        return _record(topic.id, index, partition, after)
+
+    def without_leader(self, topic: Topic, index: int, partition: Partition) -> PartitionChangeRecord | None:
+        """Another try to elect a leader, now that a broker is back."""
+        return self.change(topic, index, partition, NOTHING)
+
+    def _next(self, old: Partition, wanted: Wanted, rules: TopicRules) -> Partition:
+        draft = _completed(_draft(old, wanted), rules)
+        eligible = _eligible(old, draft, wanted.lost) if rules.elr else ()
+        elected = self._elect(old, draft, eligible, wanted.election, rules)
+        if elected.leader == NO_NODE:
+            return _leaderless(old, draft, eligible, rules)
+        if elected.leader not in draft.isr:
+            draft = replace(draft, isr=(elected.leader,))
+        if not elected.clean:
+            draft = replace(draft, leader_recovery_state=LeaderRecoveryState.RECOVERING)
+            eligible = ()
+        return replace(
+            draft, leader=elected.leader, elr=_elr(draft, eligible, rules), last_known_elr=()
+        )
+
+    def _elect(
+        self, old: Partition, draft: Partition, eligible: Ids, election: Election, rules: TopicRules
+    ) -> Elected:
+        if election is Election.ONLINE and rules.unclean:
+            election = Election.UNCLEAN
+        last = _last_known(old) if rules.elr and rules.last_known_leader else NO_NODE
+        candidates = Candidates(draft.replicas, draft.isr, eligible, last, draft.leader)
+        return elect(candidates, election, lambda broker: self.image.can_serve(draft, broker))
+
+
+def enough_in_sync(partition: Partition, rules: TopicRules) -> bool:
+    return len(partition.isr) >= min(rules.min_insync_replicas, len(partition.replicas))
+
+
+def _draft(old: Partition, wanted: Wanted) -> Partition:
+    replicas = old.replicas if wanted.replicas is None else wanted.replicas
+    isr = old.isr if wanted.isr is None else wanted.isr
+    return replace(
+        old,
+        replicas=replicas,
+        isr=tuple(broker for broker in isr if broker in replicas and broker not in wanted.lost),
+        adding_replicas=old.adding_replicas if wanted.adding is None else wanted.adding,
+        removing_replicas=old.removing_replicas if wanted.removing is None else wanted.removing,
+        leader_recovery_state=old.leader_recovery_state if wanted.recovery is None else wanted.recovery,
+        directories=old.directories_of(replicas) if wanted.directories is None else wanted.directories,
+    )
+
+
+def _completed(draft: Partition, rules: TopicRules) -> Partition:
+    """The reassignment comes to its end when all added replicas are in sync and the remaining ones suffice."""
+    if not draft.reassigning:
+        return draft
+    replicas = tuple(broker for broker in draft.replicas if broker not in draft.removing_replicas)
+    isr = tuple(broker for broker in draft.isr if broker in replicas)
+    suffices = min(rules.min_insync_replicas, len(replicas), len(draft.isr))
+    if not isr or len(isr) < suffices or not set(draft.adding_replicas) <= set(isr):
+        return draft
+    return replace(
+        draft,
+        replicas=replicas,
+        isr=isr,
+        adding_replicas=(),
+        removing_replicas=(),
+        directories=draft.directories_of(replicas),
+    )
+
+
+def _eligible(old: Partition, draft: Partition, lost: Ids) -> Ids:
+    """Who holds all committed records without being in sync, if too few are in sync."""
+    held = set(old.isr) | set(old.elr)
+    return tuple(
+        broker
+        for broker in draft.replicas
+        if broker in held and broker not in draft.isr and broker not in lost
+    )
+
+
+def _elr(draft: Partition, eligible: Ids, rules: TopicRules) -> Ids:
+    if enough_in_sync(draft, rules):
+        return ()
+    return tuple(broker for broker in eligible if broker not in draft.isr)
+
+
+def _leaderless(old: Partition, draft: Partition, eligible: Ids, rules: TopicRules) -> Partition:
+    """Nobody can lead. Without ELR the last in sync stay noted as such: they alone may lead later."""
+    if not rules.elr:
+        isr = draft.isr or tuple(broker for broker in old.isr if broker in draft.replicas)
+        return replace(draft, isr=isr, leader=NO_NODE, elr=(), last_known_elr=())
+    last = _last_known(old)
+    last_known = () if draft.isr or last == NO_NODE else (last,)
+    return replace(
+        draft, leader=NO_NODE, elr=_elr(draft, eligible, rules), last_known_elr=last_known
+    )
+
+
+def _last_known(old: Partition) -> int:
+    if old.leader != NO_NODE:
+        return old.leader
+    return old.last_known_elr[0] if old.last_known_elr else NO_NODE
+
+
+def _record(topic_id: UUID, index: int, old: Partition, new: Partition) -> PartitionChangeRecord | None:
+    removed = not set(old.replicas) <= set(new.replicas)
+    record = PartitionChangeRecord(
+        topic_id,
+        index,
+        isr=_changed(old.isr, new.isr),
+        leader=new.leader if removed or new.leader != old.leader else None,
+        replicas=_changed(old.replicas, new.replicas),
+        removing_replicas=_changed(old.removing_replicas, new.removing_replicas),
+        adding_replicas=_changed(old.adding_replicas, new.adding_replicas),
+        leader_recovery_state=(
+            None if new.leader_recovery_state == old.leader_recovery_state else new.leader_recovery_state
+        ),
+        directories=_changed(old.directories_of(new.replicas), new.directories),
+        elr=_changed(old.elr, new.elr),
+        last_known_elr=_changed(old.last_known_elr, new.last_known_elr),
+    )
+    return None if record == PartitionChangeRecord(topic_id, index) else record
+
+
+def _changed(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    return None if old == new else new
