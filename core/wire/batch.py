@@ -12,9 +12,8 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from rookery.core.errors import CorruptMessageError
-from rookery.core.wire.primitives import WireError
+from rookery.core.wire.primitives import Buffer, WireError
 
-Buffer = bytes | bytearray | memoryview
 MutableBuffer = bytearray | memoryview
 
 MAGIC = 2

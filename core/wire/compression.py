@@ -10,9 +10,7 @@ from enum import IntEnum
 
 import cramjam
 
-from rookery.core.wire.primitives import WireError
-
-Buffer = bytes | bytearray | memoryview
+from rookery.core.wire.primitives import Buffer, WireError
 
 
 class Codec(IntEnum):

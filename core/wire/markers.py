@@ -4,8 +4,8 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from rookery.core.wire.batch import Buffer, read_header
-from rookery.core.wire.primitives import WireError
+from rookery.core.wire.batch import read_header
+from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.record import Record
 from rookery.core.wire.records import build_batch, read_records
 

@@ -15,7 +15,6 @@ from rookery.core.wire.batch import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchHeader,
-    Buffer,
     batches,
     read_header,
     stamp,
@@ -24,7 +23,7 @@ from rookery.core.wire.batch import (
     write_header,
 )
 from rookery.core.wire.compression import Codec, compress, decompress
-from rookery.core.wire.primitives import WireError
+from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.record import Record, RecordHeader, decode_records, encode_record
 from rookery.core.wire.validation import check_timestamp, validate_produce_batch, validate_replica_batches
 

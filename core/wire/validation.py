@@ -22,12 +22,11 @@ from rookery.core.wire.batch import (
     MAGIC_AT,
     TRANSACTIONAL,
     BatchHeader,
-    Buffer,
     batches,
     read_header,
     verify,
 )
-from rookery.core.wire.primitives import WireError
+from rookery.core.wire.primitives import Buffer, WireError
 
 _BROKER_ONLY = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
