@@ -24,7 +24,7 @@ from rookery.core.wire.records import batches, read_header, read_records
 from tests.unit.broker.log.batches import NOW, batch
 
 TP = TopicPartition("orders", 0)
-SMALL = TopicLogConfig(log=LogConfig(segment_bytes=250, index_interval_bytes=64))
+SMALL = TopicLogConfig(log=LogConfig(segment_bytes=200, index_interval_bytes=64))
 COMMIT, ABORT = EndMarker(True, 0), EndMarker(False, 0)
 
 
@@ -142,7 +142,7 @@ def test_aborted_transactions_come_with_the_data() -> None:
 @pytest.mark.invariant("T2")
 def test_truncation_takes_producers_and_transactions_back() -> None:
     disk = new_disk()
-    log = opened(disk)
+    log = opened(disk, replace(SMALL, log=LogConfig()))
     for n in range(3):
         log.append_as_leader(batch(1, producer_id=7, sequence=n, transactional=True), 0, NOW)
     end(log, 7, ABORT)
