@@ -105,7 +105,7 @@ def test_log_append_time_is_the_brokers_clock() -> None:
 
 @pytest.mark.invariant("P14")
 def test_readers_see_up_to_their_bound() -> None:
-    log = opened(new_disk())
+    log = opened(new_disk(), replace(SMALL, log=LogConfig()))
     log.append_as_leader(batch(2), 0, NOW)
     log.append_as_leader(batch(2, producer_id=1, sequence=0, transactional=True), 0, NOW)
     log.append_as_leader(batch(2), 0, NOW)
