@@ -24,7 +24,19 @@ from rookery.core.log.history import read_epochs
 from rookery.core.log.recovery import Found, open_segments
 from rookery.core.log.scan import MAX_RELATIVE_OFFSET, checked_batches
 from rookery.core.log.segment import Segment
+from rookery.core.log.swap import swap_in
+from rookery.core.log.timestamps import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    MAX_TIMESTAMP,
+    NO_TIMESTAMP,
+    TimestampOffset,
+    first_not_older,
+    greatest,
+)
 from rookery.core.wire.batch import BatchHeader, MutableBuffer, stamp
+from rookery.core.wire.records import DEFAULT_BUDGET
 
 Placed = list[tuple[int, BatchHeader]]
 
@@ -315,6 +327,27 @@ class Log:
                     return
                 yield header
 
+    def offset_for_timestamp(
+        self, timestamp: int, latest: int, budget: int = DEFAULT_BUDGET
+    ) -> tuple[TimestampOffset, int] | None:
+        """ListOffsets: the first record not older than `timestamp` and its leader epoch, if below `latest`.
+
+        Negative timestamps mean earliest, latest and greatest, as in the protocol. May decompress up to
+        `budget` bytes.
+        """
+        found: TimestampOffset | None = None
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            return TimestampOffset(NO_TIMESTAMP, self.start_offset), self.epochs.epoch_at(self.start_offset)
+        if timestamp == LATEST:
+            return TimestampOffset(NO_TIMESTAMP, latest), self.epochs.latest_epoch
+        if timestamp == MAX_TIMESTAMP:
+            found = greatest(self.segments, self.start_offset, budget)
+        elif timestamp >= 0:
+            found = first_not_older(self.segments, timestamp, self.start_offset, budget)
+        if found is None or found.offset >= latest:
+            return None
+        return found, self.epochs.epoch_at(found.offset)
+
     # shortening
 
     def truncate_to(self, offset: int) -> bool:
@@ -403,6 +436,25 @@ class Log:
         self._names_changed = self._names_changed or bool(taken)
         self.advance_start(max(self.start_offset, self.segments[0].base_offset))
         return taken
+
+    def replace_segments(self, cleaned: Segment, old: list[Segment]) -> None:
+        """Put a compacted segment in the place of the sealed ones it was made of.
+
+        Its files are synced and end in `.cleaned`; theirs end in `.deleted` afterwards and are the caller's to
+        remove, once the folder has been synced by a flush.
+        """
+        first = self.segments.index(old[0])
+        if self.segments[first : first + len(old)] != old or self.active in old:
+            raise ValueError(f"{self.path}: only sealed segments that follow each other can be replaced")
+        for segment in old:
+            segment.release()
+        try:
+            swap_in(self.disk, self.path, cleaned.base_offset, old)
+        except OSError as error:
+            raise self._failure("replacing", old[0].log_path, error) from error
+        self.segments[first : first + len(old)] = [cleaned]
+        self._recent = [segment for segment in self._recent if segment not in old]
+        self._names_changed = True
 
     def _remove(self, segment: Segment) -> None:
         try:

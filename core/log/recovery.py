@@ -40,7 +40,8 @@ def open_segments(
     """See `Log.open`."""
     try:
         segments = _segments(disk, folder, config)
-        found = _checked(disk, folder, segments, clean, recovery_point)
+        durable = recovery_point if recovery_point and recovery_point > log_start_offset else 0
+        found = _checked(disk, folder, segments, clean, None if recovery_point is None else durable)
         if not segments or found.end_offset < log_start_offset:
             found = _started_at(disk, folder, config, segments, log_start_offset, now_ms)
     except OSError as error:

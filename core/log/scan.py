@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator
 
-from rookery.core.disk import File
+from rookery.core.disk import Buffer, File
 from rookery.core.errors import CorruptMessageError
 from rookery.core.wire.batch import (
     HEADER_SIZE,
@@ -11,7 +11,6 @@ from rookery.core.wire.batch import (
     MAGIC,
     MIN_LENGTH,
     BatchHeader,
-    Buffer,
     batches,
     verify,
 )

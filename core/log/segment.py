@@ -34,9 +34,9 @@ class Segment:
     """
 
     __slots__ = (
-        "_disk", "_file", "_first_timestamp", "_folder", "_index", "_interval", "_next_offset",
-        "_resume_offset", "_resume_position", "_times", "_unindexed",
-        "base_offset", "created_ms", "jitter_ms", "max_timestamp", "offset_of_max_timestamp", "size",
+        "_disk", "_file", "_first_timestamp", "_folder", "_index", "_interval", "_max_timestamp", "_next_offset",
+        "_offset_of_max", "_resume_offset", "_resume_position", "_times", "_unindexed",
+        "base_offset", "created_ms", "jitter_ms", "size",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, folder: str, base_offset: int, size: int, interval: int) -> None:
@@ -54,8 +54,8 @@ class Segment:
         self.size = size
         self.created_ms = 0
         self.jitter_ms = 0
-        self.max_timestamp = NO_TIMESTAMP
-        self.offset_of_max_timestamp = base_offset
+        self._max_timestamp = NO_TIMESTAMP
+        self._offset_of_max = base_offset
 
     @staticmethod
     def create(disk: Disk, folder: str, base_offset: int, interval: int, now_ms: int) -> "Segment":
@@ -92,9 +92,26 @@ class Segment:
     @property
     def next_offset(self) -> int:
         """One more than the last offset in the segment."""
+        self._learn()
+        return self._next_offset
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp in the segment; -1 if there is none."""
+        self._learn()
+        return self._max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        """The last offset of the first batch that has the greatest timestamp."""
+        self._learn()
+        return self._offset_of_max
+
+    def _learn(self) -> None:
+        """Look into a segment that nobody has used yet, without keeping its file and indexes."""
         if self._next_offset == _NOWHERE:
             self.load()
-        return self._next_offset
+            self.release()
 
     @property
     def first_timestamp(self) -> int:
@@ -136,7 +153,7 @@ class Segment:
 
     def _catch_up(self, last: Place | None, last_time: TimePoint | None) -> bool:
         """Walk the batches from the last index entry on; False if that entry does not fit its batch."""
-        self.max_timestamp, self.offset_of_max_timestamp = last_time or (NO_TIMESTAMP, self.base_offset)
+        self._max_timestamp, self._offset_of_max = last_time or (NO_TIMESTAMP, self.base_offset)
         self._unindexed, self._next_offset = 0, self.base_offset
         for position, header in self.headers(last.position if last else 0):
             if last is not None and position == last.position and header.last_offset != last.last_offset:
@@ -151,7 +168,7 @@ class Segment:
         index that was cut short.
         """
         found = self.find(last_time.last_offset)
-        if found is None or self.max_timestamp > last_time.timestamp:
+        if found is None or self._max_timestamp > last_time.timestamp:
             return False
         return (found[1].max_timestamp, found[1].last_offset) == last_time
 
@@ -166,17 +183,17 @@ class Segment:
         """Empty indexes, to be filled by `note` from the segment's first batch on."""
         self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
         self._unindexed, self._next_offset = 0, self.base_offset
-        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self._max_timestamp, self._offset_of_max = NO_TIMESTAMP, self.base_offset
         self._resume_offset = _NOWHERE
 
     def note(self, position: int, header: BatchHeader) -> None:
         """Take one more batch into account."""
         last_offset = header.base_offset + header.last_offset_delta
-        if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, last_offset
+        if header.max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._offset_of_max = header.max_timestamp, last_offset
         if self._unindexed > self._interval and self._index is not None and self._times is not None:
             self._index.append(last_offset, position)
-            self._times.append(self.max_timestamp, self.offset_of_max_timestamp)
+            self._times.append(self._max_timestamp, self._offset_of_max)
             self._unindexed = 0
         self._unindexed += header.batch_length + LENGTH_END
         self._next_offset = last_offset + 1
@@ -201,6 +218,21 @@ class Segment:
             if header.last_offset >= offset:
                 return position, header
         return None
+
+    def before_timestamp(self, timestamp: int) -> int:
+        """A position with no record of that time or a later one before it."""
+        point = self.load()[1].before(timestamp)
+        if point is None:
+            return 0
+        found = self.find(point.last_offset)
+        if found is None or (found[1].max_timestamp, found[1].last_offset) != point:
+            self.rebuild()
+            return self.before_timestamp(timestamp)
+        return found[0]
+
+    def batch(self, position: int, header: BatchHeader) -> bytes:
+        """The bytes of one batch."""
+        return self._pread(header.size, position)
 
     def read(self, offset: int, max_bytes: int, upper: int, min_one: bool) -> Extent | None:
         """Whole batches from the one that holds `offset`, all ending below `upper`; None if there is none."""
@@ -299,8 +331,8 @@ class Segment:
     def seal(self) -> None:
         """No batch will be added: the greatest timestamp becomes the last entry of the time index."""
         _, times = self.load()
-        if self.max_timestamp > NO_TIMESTAMP:
-            times.append(self.max_timestamp, self.offset_of_max_timestamp)
+        if self._max_timestamp > NO_TIMESTAMP:
+            times.append(self._max_timestamp, self._offset_of_max)
 
     def index_writes(self) -> list["IndexWrite"]:
         """What the index files lack of what is in memory."""

@@ -1,7 +1,7 @@
 """Replacing segments by compacted ones, so that a crash at any step leaves the old ones or the new ones.
 
-    1. the cleaner writes `<base>.log.cleaned` and its indexes, synced
-    2. `*.cleaned` are renamed to `*.swap`, the one with the smallest base offset last
+    1. the cleaner writes `<base>.log.cleaned` and its indexes and syncs them and the folder
+    2. `*.cleaned` are renamed to `*.swap`
     3. the old segments are renamed to `*.deleted`
     4. `*.swap` lose their ending
 
@@ -17,16 +17,15 @@ from rookery.core.log.scan import Invalid, headers
 from rookery.core.log.segment import Segment
 
 
-def swap_in(disk: Disk, folder: str, bases: Sequence[int], old: Sequence[Segment]) -> None:
-    """Put the segments whose `.cleaned` files stand at `bases` in the place of `old`. Blocks."""
-    for base in sorted(bases, reverse=True):
-        _rename_all(disk, folder, base, names.CLEANED, names.SWAP)
-    disk.sync_dir(folder)
+def swap_in(disk: Disk, folder: str, base: int, old: Sequence[Segment]) -> None:
+    """Put the segment whose `.cleaned` files stand at `base` in the place of `old`.
+
+    Renames only, so that it may run on the event loop; the file system keeps their order.
+    """
+    _rename_all(disk, folder, base, names.CLEANED, names.SWAP)
     for segment in old:
         segment.rename_files(names.DELETED)
-    for base in sorted(bases):
-        _rename_all(disk, folder, base, names.SWAP, "")
-    disk.sync_dir(folder)
+    _rename_all(disk, folder, base, names.SWAP, "")
 
 
 def finish_swaps(disk: Disk, folder: str, listing: list[str]) -> list[str]:
