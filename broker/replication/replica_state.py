@@ -1,0 +1,321 @@
+"""The leader's view of its followers: their progress, the high watermark, and who is in sync.
+
+Pure: time comes in as milliseconds, facts about brokers come in as arguments, and what should happen comes out
+as values. One `LeaderState` lives for one leader epoch of one partition.
+
+Rules of this file
+- The high watermark is the least log end over the *maximal* ISR: the committed one and a replica whose entry has
+  been proposed. A proposed removal is not assumed until it is committed. It also waits for a replica outside
+  the ISR that has caught up and may join, so that joining never has to chase it.
+- It stands still while the committed ISR is smaller than min.insync.replicas, and never falls.
+- At most one change of the ISR is under way; it is settled by the metadata log, not by the reply to the request.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+NEVER = -(2**62)
+
+
+@dataclass(slots=True)
+class FollowerProgress:
+    """What the leader knows of one follower, all of it learnt from the follower's fetches."""
+
+    log_end: int = -1
+    """Where the follower's log ended when it fetched last; -1: it has not fetched in this epoch."""
+    log_start: int = 0
+    broker_epoch: int = -1
+    fetched_ms: int = NEVER
+    leader_end_at_fetch: int = -1
+    caught_up_ms: int = NEVER
+    """The last moment at which it is known to have had all that the leader had then."""
+
+    def on_fetch(
+        self, *, offset: int, log_start: int, broker_epoch: int, leader_end: int, now_ms: int
+    ) -> None:
+        if offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif self.leader_end_at_fetch >= 0 and offset >= self.leader_end_at_fetch:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.log_end = offset
+        self.log_start = log_start
+        self.broker_epoch = broker_epoch
+        self.leader_end_at_fetch = leader_end
+        self.fetched_ms = now_ms
+
+    def in_time(self, leader_end: int, now_ms: int, lag_ms_max: int) -> bool:
+        """Whether it has everything now, or had everything not too long ago."""
+        return self.log_end == leader_end or now_ms - self.caught_up_ms <= lag_ms_max
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The ISR as the metadata log has it."""
+
+    isr: frozenset[int]
+    partition_epoch: int
+
+    @property
+    def maximal(self) -> frozenset[int]:
+        return self.isr
+
+
+@dataclass(frozen=True, slots=True)
+class PendingExpand:
+    """A replica's entry was proposed: it counts already."""
+
+    committed: Committed
+    joining: int
+
+    @property
+    def maximal(self) -> frozenset[int]:
+        return self.committed.isr | {self.joining}
+
+    @property
+    def proposed(self) -> frozenset[int]:
+        return self.maximal
+
+
+@dataclass(frozen=True, slots=True)
+class PendingShrink:
+    """The removal of replicas was proposed: they still count."""
+
+    committed: Committed
+    leaving: frozenset[int]
+
+    @property
+    def maximal(self) -> frozenset[int]:
+        return self.committed.isr
+
+    @property
+    def proposed(self) -> frozenset[int]:
+        return self.committed.isr - self.leaving
+
+
+Pending = PendingExpand | PendingShrink
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change of the ISR to be asked of the controller, valid only for this leader and partition epoch."""
+
+    isr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What an event changed."""
+
+    high_watermark: bool = False
+    proposal: Proposal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The settings a leader goes by."""
+
+    min_insync_replicas: int
+    lag_ms_max: int
+
+
+NOTHING = Moved()
+MayJoin = Callable[[int], int | None]
+"""The registered epoch of a broker that is alive and not stopping; None for every other."""
+
+
+@dataclass(slots=True)
+class LeaderState:
+    """One partition as its leader sees it, for one leader epoch."""
+
+    me: int
+    my_broker_epoch: int
+    leader_epoch: int
+    epoch_start: int
+    """Where the log ended when this epoch began."""
+    replicas: tuple[int, ...]
+    isr: Committed | PendingExpand | PendingShrink
+    terms: Terms
+    log_end: int
+    high_watermark: int
+    followers: dict[int, FollowerProgress] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.followers = {node: FollowerProgress() for node in self.replicas if node != self.me}
+
+    @classmethod
+    def begin(
+        cls,
+        *,
+        me: int,
+        my_broker_epoch: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        replicas: Iterable[int],
+        isr: Iterable[int],
+        terms: Terms,
+        log_end: int,
+        high_watermark: int,
+        now_ms: int,
+    ) -> "LeaderState":
+        """A new leader trusts the ISR it was elected from: its members get the full lag time from now."""
+        state = cls(
+            me=me,
+            my_broker_epoch=my_broker_epoch,
+            leader_epoch=leader_epoch,
+            epoch_start=log_end,
+            replicas=tuple(replicas),
+            isr=Committed(frozenset(isr), partition_epoch),
+            terms=terms,
+            log_end=log_end,
+            high_watermark=high_watermark,
+        )
+        for node in state.isr.maximal - {me}:
+            if node in state.followers:
+                state.followers[node].caught_up_ms = now_ms
+        return state
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    @property
+    def committed(self) -> Committed:
+        return self.isr if isinstance(self.isr, Committed) else self.isr.committed
+
+    @property
+    def min_isr(self) -> int:
+        """min.insync.replicas, but never more than there are replicas."""
+        return min(self.terms.min_insync_replicas, len(self.replicas))
+
+    @property
+    def under_min_isr(self) -> bool:
+        return len(self.committed.isr) < self.min_isr
+
+    @property
+    def out_of_sync(self) -> tuple[int, ...]:
+        return tuple(node for node in self.replicas if node not in self.committed.isr)
+
+    @property
+    def readable_latest(self) -> bool:
+        """Whether the high watermark has reached this epoch: before, it may lie below what was already shown."""
+        return self.high_watermark >= self.epoch_start
+
+    def lag(self, node: int) -> int:
+        """Records a follower is behind; all of them if it has not been heard of."""
+        return self.log_end - max(self.followers[node].log_end, 0)
+
+    # --- events ---------------------------------------------------------------------------------------------
+
+    def on_append(self, log_end: int, now_ms: int, may_join: MayJoin) -> Moved:
+        """The leader's own log grew."""
+        self.log_end = log_end
+        return Moved(high_watermark=self._advance(now_ms, may_join))
+
+    def on_follower_fetch(
+        self, node: int, *, offset: int, log_start: int, broker_epoch: int, now_ms: int, may_join: MayJoin
+    ) -> Moved:
+        """A follower asked for `offset`: all below it is on its disk."""
+        follower = self.followers.get(node)
+        if follower is None:
+            return NOTHING
+        follower.on_fetch(
+            offset=offset,
+            log_start=log_start,
+            broker_epoch=broker_epoch,
+            leader_end=self.log_end,
+            now_ms=now_ms,
+        )
+        proposal = self._propose_entry(node, may_join)
+        return Moved(high_watermark=self._advance(now_ms, may_join), proposal=proposal)
+
+    def on_tick(self, now_ms: int, may_join: MayJoin) -> Moved:
+        """Time passed: members that have been behind for too long are to leave."""
+        proposal = None
+        if isinstance(self.isr, Committed):
+            late = frozenset(
+                node
+                for node in self.isr.isr - {self.me}
+                if node not in self.followers
+                or not self.followers[node].in_time(self.log_end, now_ms, self.terms.lag_ms_max)
+            )
+            if late:
+                self.isr = PendingShrink(self.isr, late)
+                proposal = self._proposal(self.isr)
+        return Moved(high_watermark=self._advance(now_ms, may_join), proposal=proposal)
+
+    def on_committed(
+        self,
+        *,
+        isr: Iterable[int],
+        replicas: Iterable[int],
+        partition_epoch: int,
+        now_ms: int,
+        may_join: MayJoin,
+    ) -> Moved:
+        """The metadata log has a newer state of the partition in this same leader epoch."""
+        if partition_epoch <= self.committed.partition_epoch:
+            return NOTHING
+        self.replicas = tuple(replicas)
+        for node in self.replicas:
+            if node != self.me and node not in self.followers:
+                self.followers[node] = FollowerProgress()
+        for node in [node for node in self.followers if node not in self.replicas]:
+            del self.followers[node]
+        self.isr = Committed(frozenset(isr), partition_epoch)
+        return Moved(high_watermark=self._advance(now_ms, may_join))
+
+    def on_refused(self) -> None:
+        """The controller did not take the proposal and never will: back to what is committed. Any other failure
+        leaves it pending until the metadata log tells how it ended."""
+        self.isr = self.committed
+
+    def pending_proposal(self) -> Proposal | None:
+        """The proposal under way, to be sent again after a failure that passes."""
+        return None if isinstance(self.isr, Committed) else self._proposal(self.isr)
+
+    # --- decisions ------------------------------------------------------------------------------------------
+
+    def _propose_entry(self, node: int, may_join: MayJoin) -> Proposal | None:
+        if not isinstance(self.isr, Committed) or node in self.isr.isr or not self._eligible(node, may_join):
+            return None
+        follower = self.followers[node]
+        if follower.log_end < self.high_watermark or follower.log_end < self.epoch_start:
+            return None
+        self.isr = PendingExpand(self.isr, node)
+        return self._proposal(self.isr)
+
+    def _eligible(self, node: int, may_join: MayJoin) -> bool:
+        """Alive, not stopping, and the very incarnation that is registered."""
+        registered = may_join(node)
+        return registered is not None and self.followers[node].broker_epoch == registered
+
+    def _proposal(self, pending: Pending) -> Proposal:
+        members = tuple(node for node in self.replicas if node in pending.proposed)
+        return Proposal(
+            isr=members,
+            broker_epochs=tuple(self._broker_epoch(node) for node in members),
+            leader_epoch=self.leader_epoch,
+            partition_epoch=pending.committed.partition_epoch,
+        )
+
+    def _broker_epoch(self, node: int) -> int:
+        return self.my_broker_epoch if node == self.me else self.followers[node].broker_epoch
+
+    def _advance(self, now_ms: int, may_join: MayJoin) -> bool:
+        """Raise the high watermark if all that must have the records have them."""
+        if self.under_min_isr:
+            return False
+        reached = self.log_end
+        maximal = self.isr.maximal
+        for node, follower in self.followers.items():
+            waited_for = node in maximal or (
+                follower.in_time(self.log_end, now_ms, self.terms.lag_ms_max)
+                and self._eligible(node, may_join)
+            )
+            if waited_for and follower.log_end < reached:
+                reached = follower.log_end
+        if reached <= self.high_watermark:
+            return False
+        self.high_watermark = reached
+        return True
