@@ -82,16 +82,18 @@ class Snapshots:
         finally:
             file.close()
 
-    def install(self, snapshot: SnapshotId) -> None:
-        """Turn a complete download into a snapshot, durably. CorruptMessageError if it is damaged. Blocks."""
+    def install(self, snapshot: SnapshotId) -> VoterSet:
+        """Turn a complete download into a snapshot, durably; returns the voters in it. Blocks; for a thread.
+        CorruptMessageError if it is damaged."""
         path = self.path(snapshot, DOWNLOADING)
-        _check(path, self._disk.read(path))
+        voters, _ = _check(path, self._disk.read(path))
         file = self._disk.open(path)
         try:
             file.sync()
         finally:
             file.close()
         self._publish(path, snapshot)
+        return voters
 
     def read_chunk(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
         """(size of the snapshot, bytes from `position`), or None if there is no such snapshot."""

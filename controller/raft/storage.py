@@ -69,6 +69,11 @@ class RaftStorage:
         return self._log.end_offset
 
     @property
+    def flushed_offset(self) -> int:
+        """Everything below is on the device."""
+        return self._log.recovery_point
+
+    @property
     def size(self) -> int:
         """Bytes of the log."""
         return self._log.size

@@ -72,13 +72,27 @@ class Transport:
         self._tls = tls
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         self._complained: set[str] = set()
+        self._farewells = 0
+        self._no_farewells = asyncio.Event()
+        self._no_farewells.set()
 
     def send(self, send: Send, spawn: Spawn) -> None:
         """Start one request; its answer or failure comes to the inbox later."""
         endpoint = send.endpoint or self._endpoints.get(send.to, "")
         if send.to == m.ANY_BOOTSTRAP and self._bootstrap is not None:
             endpoint = next(self._bootstrap)
+        if isinstance(send.message, m.EndEpochRequest):
+            self._farewells += 1
+            self._no_farewells.clear()
         spawn(self._call(send.to, endpoint, send.message, spawn))
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until everybody was told that this leader resigned, or could not be."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._no_farewells.wait()
+        except TimeoutError:
+            _log.warning("raft.farewell.unanswered", peers=self._farewells)
 
     async def close(self) -> None:
         peers = [peer.channel.close() for peer in self._peers.values()]
@@ -102,6 +116,11 @@ class Transport:
         else:
             self._complained.discard(endpoint)
             self._inbox.received(response)
+        finally:
+            if isinstance(request, m.EndEpochRequest):
+                self._farewells -= 1
+                if self._farewells == 0:
+                    self._no_farewells.set()
 
     async def _ask(self, stub: Any, to: int, request: m.Message) -> m.Response:
         cluster, me, patience_s = self._cluster_id, self._me, self._config.request_timeout_ms / 1000

@@ -1,0 +1,118 @@
+"""Hands the committed part of the log to those who follow it, in order, in slices that leave the loop free.
+
+There is one way for live records, for a restart and for a snapshot that arrived: a reader has a position; what
+is committed behind it is read from the log; when the log no longer reaches back to it, the latest snapshot is
+loaded in its place.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rookery.controller.raft.storage import RaftStorage
+from rookery.core.metadata_log import MetadataListener, committed_batches
+
+SLICE_BYTES = 256 << 10
+_START = -1
+
+
+class _Leader(NamedTuple):
+    leader_id: int
+    epoch: int
+    after: int
+    """Told once everything up to and including this offset is delivered."""
+
+
+@dataclass(slots=True, eq=False)
+class _Reader:
+    listener: MetadataListener
+    position: int = _START
+    leader: _Leader | None = None
+
+
+class Delivery:
+    """Feeds any number of listeners; calls to them never overlap."""
+
+    def __init__(self, storage: RaftStorage, after_slice: Callable[[int], None]) -> None:
+        """`after_slice` is told how many bytes the first listener was just given."""
+        self._storage = storage
+        self._after_slice = after_slice
+        self._readers: list[_Reader] = []
+        self._high_watermark = 0
+        self._leader: _Leader | None = None
+        self._wake = asyncio.Event()
+
+    @property
+    def position(self) -> int:
+        """Everything below is delivered to the first listener."""
+        return max(self._readers[0].position, 0) if self._readers else 0
+
+    def subscribe(self, listener: MetadataListener) -> None:
+        """Deliver to `listener`, from the beginning."""
+        self._readers.append(_Reader(listener, leader=self._leader))
+        self._wake.set()
+
+    def committed(self, high_watermark: int) -> None:
+        self._high_watermark = max(self._high_watermark, high_watermark)
+        self._wake.set()
+
+    def leader(self, leader_id: int, epoch: int, after: int = -1) -> None:
+        """Tell every listener who leads, once it has everything up to `after`; replaces what was not told yet."""
+        self._leader = _Leader(leader_id, epoch, after)
+        for reader in self._readers:
+            reader.leader = self._leader
+        self._wake.set()
+
+    def snapshot_installed(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if await self._advance():
+                self._wake.set()
+                await asyncio.sleep(0)
+
+    async def _advance(self) -> bool:
+        """One slice for those furthest behind; False when nobody has anything to get."""
+        for reader in self._readers:
+            if reader.position < self._storage.start_offset or reader.position == _START:
+                await self._load(reader)
+        self._tell_leader()
+        behind = [reader for reader in self._readers if reader.position < self._high_watermark]
+        if not behind:
+            return False
+        start = min(reader.position for reader in behind)
+        if start < self._storage.start_offset:
+            return True  # a snapshot was installed meanwhile
+        data, next_offset = self._storage.read(start, self._high_watermark, SLICE_BYTES)
+        if next_offset <= start:
+            return False  # committed by the others, not here yet
+        batches = list(committed_batches(data, start, next_offset))
+        for reader in behind:
+            if reader.position == start:
+                for batch in batches:
+                    reader.listener.on_commit(batch)
+                reader.position = next_offset
+                if reader is self._readers[0]:
+                    self._after_slice(len(data))
+        self._tell_leader()
+        return True
+
+    async def _load(self, reader: _Reader) -> None:
+        snapshot = self._storage.latest_snapshot
+        if snapshot is not None and snapshot.end_offset > reader.position:
+            _, values = await asyncio.to_thread(self._storage.snapshots.load, snapshot)
+            reader.listener.on_snapshot(snapshot, values)
+            reader.position = snapshot.end_offset
+        else:
+            reader.position = max(reader.position, 0)
+
+    def _tell_leader(self) -> None:
+        for reader in self._readers:
+            told = reader.leader
+            if told is not None and reader.position > told.after:
+                reader.leader = None
+                reader.listener.on_leader(told.leader_id, told.epoch)
