@@ -12,7 +12,8 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from rookery.core.errors import CorruptMessageError
-from rookery.core.wire.primitives import Buffer, WireError
+from rookery.core.wire.primitives import Buffer as Buffer
+from rookery.core.wire.primitives import WireError
 
 MutableBuffer = bytearray | memoryview
 

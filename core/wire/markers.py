@@ -41,11 +41,14 @@ def build_marker(marker: Marker, timestamp: int, offset: int = 0, leader_epoch: 
 
 
 def read_marker(buf: Buffer, pos: int = 0) -> Marker | None:
-    """The marker in the control batch at `pos`; None for kinds of control records that end no transaction."""
+    """The marker in the control batch at `pos`; None if it is of another kind or was compacted away."""
     header = read_header(buf, pos)
-    if not header.control or header.record_count != 1:
+    if not header.control or header.record_count > 1:
         raise WireError(f"the batch at offset {header.base_offset} is not a control batch of one record")
-    record = read_records(buf, pos, _BUDGET)[0]
+    records = read_records(buf, pos, _BUDGET)
+    if not records:
+        return None
+    record = records[0]
     try:
         _, kind = _KEY.unpack_from(record.key or b"")
         if kind not in tuple(MarkerType):

@@ -48,9 +48,9 @@ _ONE_BYTE = [bytes((n,)) for n in range(0x80)]
 
 def _read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
     """The number at `pos`, still zig-zag coded, which must fit `bits`; and the position behind it."""
-    rest = data[pos] & 0x7F | (data[pos + 1] & 0x7F) << 7
-    if data[pos + 1] < 0x80:
-        return rest, pos + 2
+    if (byte := data[pos + 1]) < 0x80:
+        return data[pos] & 0x7F | byte << 7, pos + 2
+    rest = data[pos] & 0x7F | (byte & 0x7F) << 7
     at, shift = pos + 2, 14
     while shift < bits:
         byte = data[at]
@@ -104,51 +104,64 @@ def decode_records(data: bytes, count: int, base_offset: int, base_timestamp: in
 def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int) -> tuple[list[Record], int]:
     """Numbers of one byte, by far the most, are read in line; all others by `_read_zigzag`."""
     records: list[Record] = []
-    make = Record._make
     pos = 0
     for index in range(count):
-        if (size := data[pos]) < 0x80:
-            pos += 1
-        else:
-            size, pos = _read_zigzag(data, pos)
+        size = data[pos]
+        pos += 1
+        if size >= 0x80:
+            size, pos = _read_zigzag(data, pos - 1)
         end = pos + (size >> 1)
-        pos += 1  # the attributes of a record have no meaning yet
-        if (time := data[pos]) < 0x80:
-            pos += 1
-        else:
-            time, pos = _read_zigzag(data, pos, 64)
-        if (offset := data[pos]) < 0x80:
-            pos += 1
-        else:
-            offset, pos = _read_zigzag(data, pos)
-        if data[pos] == 1:
-            key, pos = None, pos + 1
-        else:
-            key, pos = _read_bytes(data, pos)
-        value, pos = _read_bytes(data, pos)
-        if data[pos] == 0:
-            headers: Sequence[RecordHeader] = ()
-            pos += 1
-        else:
+        time = data[pos + 1]  # behind a byte of attributes, which have no meaning yet
+        pos += 2
+        if time >= 0x80:
+            time, pos = _read_zigzag(data, pos - 1, 64)
+        offset = data[pos]
+        pos += 1
+        if offset >= 0x80:
+            offset, pos = _read_zigzag(data, pos - 1)
+        length = data[pos]
+        pos += 1
+        if length >= 0x80:
+            length, pos = _read_zigzag(data, pos - 1)
+        start = pos
+        pos += length >> 1
+        key = _null(length, pos) if length & 1 else data[start:pos]
+        length = data[pos]
+        pos += 1
+        if length >= 0x80:
+            length, pos = _read_zigzag(data, pos - 1)
+        start = pos
+        pos += length >> 1
+        value = _null(length, pos) if length & 1 else data[start:pos]
+        headers: Sequence[RecordHeader] = ()
+        if data[pos]:
             headers, pos = _read_headers(data, pos, end)
+        else:
+            pos += 1
         if pos != end or size & 1:
             raise WireError(f"record {index} says it ends at byte {end} of the records, its fields at {pos}")
         offset = base_offset + (offset >> 1 ^ -(offset & 1))
-        records.append(make((offset, base_timestamp + (time >> 1 ^ -(time & 1)), key, value, headers)))
+        time = base_timestamp + (time >> 1 ^ -(time & 1))
+        records.append(_new(Record, (offset, time, key, value, headers)))
     return records, pos
 
 
+_new = tuple.__new__  # a record without the checks of its constructor
+
+
+def _null(length: int, pos: int) -> bytes | None:
+    """An odd length is negative; only -1, which is 1 in zig-zag, has a meaning."""
+    if length != 1:
+        raise WireError(f"a field before byte {pos} of the records says it has {-(length + 1 >> 1)} bytes")
+    return None
+
+
 def _read_bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:
-    if (size := data[pos]) < 0x80:
-        pos += 1
-    else:
-        size, pos = _read_zigzag(data, pos)
-    if not size & 1:
-        end = pos + (size >> 1)
-        return data[pos:end], end
-    if size == 1:
-        return None, pos
-    raise WireError(f"a field before byte {pos} of the records says it has {-(size + 1 >> 1)} bytes")
+    length, pos = data[pos], pos + 1
+    if length >= 0x80:
+        length, pos = _read_zigzag(data, pos - 1)
+    end = pos + (length >> 1)
+    return _null(length, pos) if length & 1 else data[pos:end], end
 
 
 def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[RecordHeader], int]:

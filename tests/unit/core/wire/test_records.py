@@ -250,6 +250,7 @@ def test_markers(kind: MarkerType) -> None:
 def test_other_control_records_are_no_markers() -> None:
     leader_change = build_batch([Record(0, NOW, b"\0\0\0\2", b"")], control=True)
     assert read_marker(leader_change) is None
+    assert read_marker(rewrite_batch(read_header(leader_change), [])) is None
     for key, value in ((b"\0\0\0", b""), (b"\0\0\0\1", b"\0\0\0"), (None, None)):
         with pytest.raises(WireError, match="cut short"):
             read_marker(build_batch([Record(0, NOW, key, value)], control=True))
