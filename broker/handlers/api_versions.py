@@ -8,38 +8,32 @@ import re
 from collections.abc import Iterable
 
 from rookery.broker.server.client import Call
-from rookery.broker.server.dispatch import Serves
 from rookery.core.errors import ErrorCode
-from rookery.core.wire.apis.api_versions import (
-    API_VERSIONS,
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
+from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse
+from rookery.core.wire.served import Served, api_versions_response, for_version
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class ApiVersionsHandler:
-    serves = Serves(API_VERSIONS, 0, 4)
+    served = Served(API_VERSIONS, 0, 4)
 
     def __init__(self) -> None:
-        self._keys: tuple[ApiVersion, ...] = ()
+        self.advertise(())
 
-    def advertise(self, served: Iterable[Serves]) -> None:
-        """Take over the table once it is complete."""
-        self._keys = tuple(
-            ApiVersion(api_key=one.api.key, min_version=one.advertised_first, max_version=one.last)
-            for one in served
-        )
+    def advertise(self, served: Iterable[Served]) -> None:
+        """Take over the table, once it is complete."""
+        table = tuple(served)
+        self._answer = api_versions_response(table)
+        self._unsupported = api_versions_response(table, error_code=ErrorCode.UNSUPPORTED_VERSION)
 
     def handle(self, request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
         if request is None:
             call.version = 0
-            return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._keys)
+            return self._unsupported
         if call.version >= 3:
             name, version = request.client_software_name, request.client_software_version
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
                 return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
             call.client.software_name, call.client.software_version = name, version
-        return ApiVersionsResponse(api_keys=self._keys)
+        return for_version(self._answer, call.version)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from rookery.core.errors import ErrorCode
 from rookery.core.wire.header import RequestHeader
 from rookery.core.wire.primitives import Buffer
 
@@ -36,6 +37,7 @@ class Call:
         "route",
         "segments",
         "settled_at",
+        "size",
         "started_at",
         "version",
     )
@@ -49,4 +51,9 @@ class Call:
         self.pending: Pending[Any] | None = None
         self.segments: list[Buffer] | None = None
         """The encoded answer, once there is one; empty where none is to be sent."""
+        self.size = 0
         self.started_at = self.handled_at = self.settled_at = 0.0
+
+    def error(self, code: ErrorCode) -> None:
+        """Count an error that the answer will carry."""
+        self.route.metrics.error(code.name)

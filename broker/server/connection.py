@@ -1,9 +1,10 @@
 """One client's connection: bytes in, answers out, in the order in which the requests came.
 
 All that has arrived is served in one pass, and the answers of a pass leave in one write. A request whose
-answer has to wait takes a place in a queue; what is answered behind it waits for its turn there. Only
-requests that are made for it (Produce) let later ones start meanwhile; behind any other one that waits, the
-connection stops serving, so that a client sees what Kafka's one-request-at-a-time shows it.
+answer has to wait takes a place in a queue; what is answered behind it waits for its turn there. Only where
+the work is done and nothing but the answer is awaited (a produce request that waits for its replicas) do
+later requests start meanwhile; behind any other wait the connection stops serving, so that a client sees what
+Kafka's one-request-at-a-time shows it.
 
 Frames are views into the receive buffer. Handlers finish with them, or copy, before they return.
 
@@ -38,6 +39,8 @@ _log = get_logger("broker.server")
 READ_SIZE = 256 * 1024
 LARGE_REQUEST = READ_SIZE
 """Requests up to this size fit into the buffer each connection has; larger ones ask for memory."""
+PASS_S = 0.005
+"""Longest time one connection may keep the loop before the others get their turn."""
 READ_AHEAD = 64 * 1024
 """Unserved bytes a connection may hold before it stops reading: what it needs to notice that a client
 left."""
@@ -98,11 +101,12 @@ class Connection(asyncio.BufferedProtocol):
         self._queue: deque[Call] = deque()
         self._barrier: Call | None = None
         self._out: list[Buffer] = []
-        self._unsent = 0  # bytes of answers that stand behind a wait
+        self._unsent = 0  # bytes of answers in `_out`
+        self._behind = 0  # bytes of answers that are ready but stand behind a wait
         self._granted = 0  # memory taken for the request that is arriving
         self._reading = True
         self._draining = False
-        self._flush_scheduled = False
+        self._scheduled = False
         self._closed = False
         self._finishing = False
         self._frame_since: float | None = None
@@ -171,24 +175,28 @@ class Connection(asyncio.BufferedProtocol):
         """Serve what has arrived, as far as order and back-pressure allow, and send the answers."""
         self._draining = True
         before = now = self._clock()
-        served = False
+        served = stopped = False
         try:
             if not self._held():
                 for frame in self._frames.frames():
                     served = True
                     self._request(frame, now)
                     now = self._clock()
-                    if self._held():
+                    stopped = self._held() or now - before > PASS_S
+                    if stopped:
                         break
         except (WireError, Refused) as refusal:
             self._refuse(str(refusal))
         self._active_at = now
         self._shared.metrics.busy_s += now - before
         self._draining = False
-        if not self._closed:
-            self._flush(now)
-            self._note_unfinished(served, now)
-            self._regulate()
+        if self._closed:
+            return
+        self._flush(now)
+        if stopped and not self._held():
+            self._continue_soon()
+        self._note_unfinished(served, now)
+        self._regulate(served)
 
     def _held(self) -> bool:
         """Whether serving has to stop."""
@@ -196,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
             self._barrier is not None
             or self._unwritable_until is not None
             or len(self._queue) >= self._settings.queued_requests_max
-            or self._unsent > self._settings.response_bytes_high_water
+            or self._behind > self._settings.response_bytes_high_water
             or self._finishing
             or self._closed
         )
@@ -221,22 +229,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, call: Call, response: Any) -> None:
         """Encode an answer that came at once; behind one that is awaited it has to queue."""
-        segments = response_frame(call.route.api, call.version, call.correlation_id, response)
         if self._queue:
-            call.segments = segments
-            self._unsent += sum(map(len, segments))
+            self._ready(call, response)
             self._queue.append(call)
             return
+        segments = response_frame(call.route.api, call.version, call.correlation_id, response)
         self._out += segments
-        if not call.route.overlaps:
-            self._write()  # may be large: the transport then tells at once to stop
+        self._unsent += sum(map(len, segments))
+        if self._unsent > self._settings.response_bytes_high_water:
+            self._write()  # the transport tells at once when it has enough
 
     def _wait(self, call: Call, pending: Pending[Any]) -> None:
         call.handled_at = self._clock()
         call.pending = pending
         self._queue.append(call)
         self._shared.metrics.waiting += 1
-        if not call.route.overlaps:
+        if pending.blocks:
             self._barrier = call
         pending.receive(partial(self._settled, call))
 
@@ -250,19 +258,27 @@ class Connection(asyncio.BufferedProtocol):
         if error is not None:
             self._broken(call, error)
             return
+        self._ready(call, response)
+        if self._barrier is call:
+            self._barrier = None
+        if not self._draining:
+            self._continue_soon()
+
+    def _continue_soon(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._shared.scheduler.call_soon(self._continue)
+
+    def _ready(self, call: Call, response: Any) -> None:
         call.segments = []
         if response is not None:
             call.segments = response_frame(call.route.api, call.version, call.correlation_id, response)
-            self._unsent += sum(map(len, call.segments))
-        if self._barrier is call:
-            self._barrier = None
-        if not self._draining and not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._shared.scheduler.call_soon(self._after_wait)
+            call.size = sum(map(len, call.segments))
+            self._behind += call.size
 
-    def _after_wait(self) -> None:
+    def _continue(self) -> None:
         """Once per pass of the loop: send what has become ready, serve what was held back."""
-        self._flush_scheduled = False
+        self._scheduled = False
         if not self._closed:
             self._flush(self._clock())
             if self._finishing and not self._queue:
@@ -276,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
             call = queue.popleft()
             assert call.segments is not None
             self._out += call.segments
-            self._unsent -= sum(map(len, call.segments))
+            self._behind -= call.size
             if call.settled_at:
                 local_s, remote_s = call.handled_at - call.started_at, call.settled_at - call.handled_at
                 call.route.metrics.waited(local_s, remote_s, now - call.settled_at)
@@ -286,6 +302,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._out:
             self._transport.writelines(self._out)
             self._out = []
+            self._unsent = 0
 
     # --- reading -----------------------------------------------------------------------------------------
 
@@ -296,15 +313,15 @@ class Connection(asyncio.BufferedProtocol):
         elif served or self._frame_since is None:
             self._frame_since = now
 
-    def _regulate(self) -> None:
+    def _regulate(self, served: bool = False) -> None:
         """Decide whether to go on reading."""
+        if served:
+            self._give_back_memory()
         if self._held():
             self._set_reading(self._frames.buffered < READ_AHEAD)
             return
         size = self._frames.awaited
-        if size <= LARGE_REQUEST:
-            self._give_back_memory()
-        elif not self._granted:
+        if size > LARGE_REQUEST and not self._granted:
             if not self._shared.memory.take(size):
                 self._shared.memory.wait(self._memory_is_back)
                 self._set_reading(False)
@@ -332,9 +349,9 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- the end -----------------------------------------------------------------------------------------
 
-    def close_if_overdue(self, now: float) -> None:
+    def close_if_overdue(self) -> None:
         """Called now and then: ends a connection that is stuck or has nothing to say."""
-        settings = self._settings
+        now, settings = self._clock(), self._settings
         if self._unwritable_until is not None and now > self._unwritable_until:
             self._refuse("the client does not take its responses")
         elif self._frame_since is not None and self._reading:

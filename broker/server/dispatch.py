@@ -9,41 +9,23 @@ for it like for any other `Pending`.
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rookery.broker.server.client import Call, Client
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics, RouteMetrics
-from rookery.core.wire.api import Api
 from rookery.core.wire.header import read_request_header
 from rookery.core.wire.primitives import Buffer
+from rookery.core.wire.served import Served
 
 API_VERSIONS_KEY = 18
 
 StartTask = Callable[[Coroutine[Any, Any, Any], str], "Pending[Any]"]
 
 
-@dataclass(frozen=True, slots=True)
-class Serves:
-    """What a handler declares: the API, the versions it answers, and the lowest to advertise if that is
-    another one (wire compatibility with old clients needs some minimums lower than what is served)."""
-
-    api: Api[Any, Any]
-    first: int
-    last: int
-    advertise_from: int | None = None
-    overlaps: bool = False
-    """Later requests of the same connection may start while one of these waits for its answer."""
-
-    @property
-    def advertised_first(self) -> int:
-        return self.first if self.advertise_from is None else self.advertise_from
-
-
 class Handler(Protocol):
     @property
-    def serves(self) -> Serves: ...
+    def served(self) -> Served: ...
 
     def handle(self, request: Any, call: Call) -> Any: ...
 
@@ -55,14 +37,13 @@ class Refused(Exception):
 class Route:
     """One row of the table."""
 
-    __slots__ = ("api", "first", "handle", "is_async", "last", "metrics", "name", "overlaps", "serves")
+    __slots__ = ("api", "first", "handle", "is_async", "last", "metrics", "name", "served")
 
     def __init__(self, handler: Handler, metrics: RouteMetrics) -> None:
-        self.serves = handler.serves
-        self.api = self.serves.api
+        self.served = handler.served
+        self.api = self.served.api
         self.name = self.api.name
-        self.first, self.last = self.serves.first, self.serves.last
-        self.overlaps = self.serves.overlaps
+        self.first, self.last = self.served.min, self.served.max
         self.handle = handler.handle
         self.is_async = inspect.iscoroutinefunction(handler.handle)
         self.metrics = metrics
@@ -75,14 +56,14 @@ class Dispatch:
         self._start_task = start_task
         self._routes: dict[int, Route] = {}
         for handler in handlers:
-            route = Route(handler, metrics.route(handler.serves.api.name))
+            route = Route(handler, metrics.route(handler.served.api.name))
             if route.api.key in self._routes:
                 raise ValueError(f"two handlers serve {route.name}")
             self._routes[route.api.key] = route
 
     @property
-    def serves(self) -> tuple[Serves, ...]:
-        return tuple(route.serves for _, route in sorted(self._routes.items()))
+    def served(self) -> tuple[Served, ...]:
+        return tuple(route.served for route in self._routes.values())
 
     def open(self, frame: Buffer, client: Client) -> tuple[Call, int]:
         """The call that a frame makes, and where its body begins. Raises Refused or WireError."""
@@ -93,16 +74,17 @@ class Dispatch:
         version = header.api_version
         if not route.first <= version <= route.last and header.api_key != API_VERSIONS_KEY:
             raise Refused(f"{route.name} version {version} is not served, only {route.first} to {route.last}")
+        versions = route.metrics.versions
+        versions[version] = versions.get(version, 0) + 1
         return Call(route, header, client), position
 
     def run(self, call: Call, frame: Buffer, position: int) -> Any:
         """Decode and handle. What the frame holds is valid only until this returns."""
         route = call.route
         version = call.version
+        request = None  # ApiVersions in a version from the future: its answer says so
         if route.first <= version <= route.last:
             request = route.api.decode_request(version, frame, position)
-        else:
-            request = None  # ApiVersions in a version from the future: its answer says so
         if route.is_async:
             return self._start_task(route.handle(request, call), route.name)
         return route.handle(request, call)

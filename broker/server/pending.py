@@ -14,15 +14,18 @@ R = TypeVar("R")
 class Pending(Generic[R]):
     """Completed exactly once, by `complete` or `fail`; whatever comes after the first is ignored."""
 
-    __slots__ = ("_abandoned", "_done", "_error", "_receive", "_response", "on_abandon")
+    __slots__ = ("_abandoned", "_done", "_error", "_receive", "_response", "blocks", "on_abandon")
 
-    def __init__(self) -> None:
+    def __init__(self, *, blocks: bool = True) -> None:
+        self.blocks = blocks
+        """Whether the connection's next requests have to wait until this one is answered. Only where the work
+        is done and its answer alone is awaited may they start before."""
         self._done = False
         self._abandoned = False
         self._response: R | None = None
         self._error: BaseException | None = None
         self._receive: Callable[[R | None, BaseException | None], None] | None = None
-        self.on_abandon: Callable[[], None] | None = None
+        self.on_abandon: Callable[[], object] | None = None
         """Called when nobody waits for the answer any more, so that a parked wait can be dropped."""
 
     @property
@@ -42,6 +45,14 @@ class Pending(Generic[R]):
         self._receive = receiver
         if self._done and not self._abandoned:
             receiver(self._response, self._error)
+
+    def follow(self, other: "Pending[R]") -> None:
+        """Have the outcome of `other` for one's own."""
+        if self._abandoned:
+            other.abandon()
+        else:
+            self.on_abandon = other.abandon
+            other.receive(self._settle)
 
     def abandon(self) -> None:
         """The client has gone."""

@@ -45,9 +45,11 @@ class RequestTasks:
     async def _run(self, work: Coroutine[Any, Any, Any], pending: Pending[Any]) -> None:
         """The supervisor of one request: whatever goes wrong in it ends its own connection."""
         try:
-            pending.complete(await work)
+            outcome = await work
         except Exception as error:
             pending.fail(error)
+        else:
+            pending.follow(outcome) if isinstance(outcome, Pending) else pending.complete(outcome)
 
     async def stop(self) -> None:
         for task in list(self._tasks):
@@ -89,7 +91,7 @@ class Server(Service):
         timeout_ms = min(settings.connections_idle_ms_max, settings.frame_timeout_ms)
         sweep = Sweep(loop, min(SWEEP_ROUND_S_MAX, timeout_ms / 2000))
         shared = Shared(
-            self.dispatch, self.settings, self.limits, self.memory, sweep, loop, self.requests, loop.time
+            self.dispatch, settings, self.limits, self.memory, sweep, loop, self.requests, perf_counter
         )
         self._shared = shared
         sweep.start()

@@ -12,7 +12,7 @@ SLOTS = 16
 
 
 class Sweepable(Protocol):
-    def close_if_overdue(self, now: float) -> None: ...
+    def close_if_overdue(self) -> None: ...
 
 
 class Sweep:
@@ -45,8 +45,7 @@ class Sweep:
         self._slots[slot].pop(connection, None)
 
     def _tick(self) -> None:
-        now = self._scheduler.time()
         for connection in list(self._slots[self._cursor]):
-            connection.close_if_overdue(now)
+            connection.close_if_overdue()
         self._cursor = (self._cursor + 1) % SLOTS
         self._timer = self._scheduler.call_later(self._tick_s, self._tick)

@@ -1,0 +1,95 @@
+"""Fetch (1): read batches from partitions, as a consumer or as a follower.
+
+A fetch that finds fewer than min_bytes is parked, with offsets and no data, until enough is there,
+something goes wrong in one of its partitions, or max_wait_ms is over; then it is read once more and
+answered. The first batch of an answer comes whole however large it is, so that every consumer gets on.
+Partitions are read in turn from another place each time (in a session: those that had data go to the end),
+so that no busy partition starves the others.
+"""
+
+from typing import Any
+
+from rookery.broker.handlers.delayed_fetch import DelayedFetch
+from rookery.broker.handlers.fetch_answer import Fetch
+from rookery.broker.handlers.fetch_read import FetchRead, replica_of
+from rookery.broker.handlers.fetch_session import FIRST_EPOCH, NO_SESSION_EPOCH, Sessions, wanted_of
+from rookery.broker.handlers.locate import Locator
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.waiters import Waiters
+from rookery.broker.server.client import Call
+from rookery.broker.server.pending import Pending
+from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.core.clock import Clock
+from rookery.core.errors import KafkaError
+from rookery.core.wire.apis.fetch import FETCH, FetchRequest, FetchResponse
+from rookery.core.wire.served import Served
+
+Outcome = FetchResponse | Pending[Any]
+
+
+class FetchHandler:
+    served = Served(FETCH, 4, 16)
+
+    def __init__(
+        self,
+        locator: Locator,
+        waiters: Waiters[Partition],
+        sessions: Sessions,
+        clock: Clock,
+        metrics: TopicMetrics,
+    ) -> None:
+        self._locator = locator
+        self._waiters = waiters
+        self._sessions = sessions
+        self._clock = clock
+        self._metrics = metrics
+        self._turn = 0
+
+    def handle(self, request: FetchRequest, call: Call) -> Outcome:
+        try:
+            fetch = self._fetch(request, call)
+        except KafkaError as error:
+            call.error(error.code)
+            return FetchResponse(error_code=error.code, responses=())
+        fetch.read.read(self._next_first(fetch))
+        read = fetch.read
+        if (
+            read.answer_now
+            or read.bytes >= request.min_bytes
+            or request.max_wait_ms <= 0
+            or not read.data
+        ):
+            return fetch.response()
+        return self._park(fetch, request)
+
+    def _fetch(self, request: FetchRequest, call: Call) -> Fetch:
+        """The partitions to read: those of the request, or of the session it continues."""
+        session, is_full = None, True
+        if request.session_epoch == NO_SESSION_EPOCH:
+            self._sessions.close(request.session_id)
+        elif request.session_epoch == FIRST_EPOCH:
+            is_follower = replica_of(request) >= 0
+            now = self._clock.monotonic()
+            session = self._sessions.open(request, call.version, is_follower=is_follower, now=now)
+        else:
+            session = self._sessions.resume(request, call.version, self._clock.monotonic())
+            is_full = False
+            if not session.wanted:
+                self._sessions.close(session.id)
+                session = None
+        wanted = list(wanted_of(request)) if session is None else list(session.wanted.values())
+        read = FetchRead(self._locator, request, call, wanted)
+        return Fetch(read, wanted, session, is_full, self._metrics)
+
+    def _next_first(self, fetch: Fetch) -> int:
+        if fetch.session is not None or len(fetch.wanted) < 2:
+            return 0
+        self._turn += 1
+        return self._turn % len(fetch.wanted)
+
+    def _park(self, fetch: Fetch, request: FetchRequest) -> Pending[Any]:
+        pending: Pending[Any] = Pending()
+        delayed = DelayedFetch(fetch, request.min_bytes, pending)
+        parked = self._waiters.park(delayed, delayed.partitions, request.max_wait_ms / 1000)
+        pending.on_abandon = lambda: self._waiters.forget(parked)
+        return pending

@@ -1,0 +1,67 @@
+"""What a fetch answers: all that was asked for, or, within a session, only the news."""
+
+from collections.abc import Iterable, Sequence
+
+from rookery.broker.handlers.fetch_read import FetchRead
+from rookery.broker.handlers.fetch_session import NO_SESSION, Session, Wanted
+from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.core.wire.apis.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+
+class Fetch:
+    """One fetch request under way."""
+
+    def __init__(
+        self,
+        read: FetchRead,
+        wanted: Sequence[Wanted],
+        session: Session | None,
+        is_full: bool,
+        metrics: TopicMetrics,
+    ) -> None:
+        self.read = read
+        self.wanted = wanted
+        self.session = session
+        self._is_full = is_full
+        self._metrics = metrics
+
+    def response(self) -> FetchResponse:
+        """The answer for what was read last."""
+        read = self.read
+        answers = list(zip(self.wanted, read.data, strict=True))
+        self._count()
+        session = self.session
+        if session is not None:
+            # every partition is looked at, also for a full answer: the session remembers what it told
+            news = [answer for answer in answers if answer[0].is_news(answer[1])]
+            session.read_last([wanted.key for wanted, data in news if data.records])
+            answers = answers if self._is_full else news
+        return FetchResponse(
+            session_id=session.id if session is not None else NO_SESSION,
+            responses=_by_topic(answers),
+            node_endpoints=list(read.endpoints.values()),
+        )
+
+    def _count(self) -> None:
+        for data, partition in zip(self.read.data, self.read.partitions, strict=True):
+            traffic = self._metrics.of(partition.topic if partition is not None else "")
+            traffic.fetch_requests += 1
+            if data.error_code:
+                traffic.failed_fetches += 1
+            elif not self.read.is_follower:
+                traffic.bytes_out += len(data.records or b"")
+
+
+def _by_topic(answers: Iterable[tuple[Wanted, PartitionData]]) -> list[FetchableTopicResponse]:
+    topics: list[FetchableTopicResponse] = []
+    last: tuple[object, object] | None = None
+    partitions: list[PartitionData] = []
+    for wanted, data in answers:
+        key = wanted.key
+        if last != (key.topic, key.topic_id):
+            last, partitions = (key.topic, key.topic_id), []
+            topics.append(
+                FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id, partitions=partitions)
+            )
+        partitions.append(data)
+    return topics

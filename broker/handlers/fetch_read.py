@@ -1,0 +1,131 @@
+"""The reading part of a fetch: once when the request comes, and once more when its wait is over."""
+
+from collections.abc import Sequence
+
+from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Wanted
+from rookery.broker.handlers.locate import Locator
+from rookery.broker.log.partition_log import Isolation
+from rookery.broker.replication.partition import Partition
+from rookery.broker.server.client import Call
+from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.wire.apis.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchRequest,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+READ_COMMITTED = 1
+LEADER_HINTS_FROM = 12
+RESPONSE_BYTES_MAX = 57_671_680
+"""No answer is larger than this (but for a single batch that is), whatever the client allows."""
+_HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class FetchRead:
+    """One fetch of some partitions: reads them in turn until the answer is full."""
+
+    def __init__(self, locator: Locator, request: FetchRequest, call: Call, wanted: Sequence[Wanted]) -> None:
+        self._locator = locator
+        self._call = call
+        self._wanted = wanted
+        self._bytes_max = min(request.max_bytes, RESPONSE_BYTES_MAX)
+        self.is_follower = replica_of(request) >= 0
+        self._isolation = Isolation.HIGH_WATERMARK
+        if self.is_follower:
+            self._isolation = Isolation.LOG_END
+        elif request.isolation_level == READ_COMMITTED:
+            self._isolation = Isolation.LAST_STABLE
+        self.partitions: list[Partition | None] = []
+        """In the order of `wanted`; None where the partition is not here."""
+        self.data: list[PartitionData] = []
+        self.endpoints: dict[int, NodeEndpoint] = {}
+        self.bytes = 0
+        self.answer_now = False
+        """Something in it must not wait: an error, or a follower's log that has to be cut."""
+
+    def read(self, first: int = 0) -> None:
+        """Read everything; `first` is where to begin, so that each partition is first at some time."""
+        wanted = self._wanted
+        order = range(len(wanted)) if not first else (*range(first, len(wanted)), *range(first))
+        left = self._bytes_max
+        found: list[PartitionData | None] = [None] * len(wanted)
+        self.partitions = [None] * len(wanted)
+        self.bytes = 0
+        self.answer_now = False
+        for place in order:
+            data = found[place] = self._read_one(place, wanted[place], left, self.bytes == 0)
+            size = len(data.records or b"")
+            left -= size
+            self.bytes += size
+        self.data = [data for data in found if data is not None]
+
+    def _read_one(self, place: int, wanted: Wanted, left: int, min_one: bool) -> PartitionData:
+        asked, key = wanted.request, wanted.key
+        try:
+            if self._call.version >= TOPIC_IDS_FROM:
+                partition = self._locator.of(key.topic_id, key.partition)
+            else:
+                partition = self._locator.named(key.topic, key.partition)
+            self.partitions[place] = partition
+            partition.check_leader(asked.current_leader_epoch)
+            offset, diverging = asked.fetch_offset, None
+            left_over = partition.divergence(offset, asked.last_fetched_epoch)
+            if left_over is not None:
+                self.answer_now = True
+                diverging = EpochEndOffset(epoch=left_over[0], end_offset=left_over[1])
+                offset = partition.log.end_offset
+            bytes_max = min(asked.partition_max_bytes, left)
+            read = partition.read(offset, bytes_max, self._isolation, min_one=min_one)
+        except KafkaError as error:
+            return self._refusal(wanted, error)
+        aborted = None
+        if read.aborted is not None:
+            aborted = [
+                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+                for one in read.aborted
+            ]
+        return PartitionData(
+            partition_index=key.partition,
+            high_watermark=read.high_watermark,
+            last_stable_offset=read.last_stable_offset,
+            log_start_offset=read.log_start_offset,
+            diverging_epoch=diverging,
+            aborted_transactions=aborted,
+            records=read.data,
+        )
+
+    def until(self, partition: Partition) -> int:
+        """Where this reader's reading ends: a follower gets all there is, a consumer what is committed."""
+        return partition.log.bound(self._isolation)
+
+    def _refusal(self, wanted: Wanted, error: KafkaError) -> PartitionData:
+        self.answer_now = True
+        self._call.error(error.code)
+        key = wanted.key
+        return PartitionData(
+            partition_index=key.partition,
+            error_code=error.code,
+            high_watermark=-1,
+            records=b"",
+            current_leader=self._leader_hint(wanted) if error.code in _HINTED else None,
+        )
+
+    def _leader_hint(self, wanted: Wanted) -> LeaderIdAndEpoch | None:
+        if self._call.version < LEADER_HINTS_FROM:
+            return None
+        key = wanted.key
+        leader = self._locator.leader(key.topic, key.topic_id, key.partition, self._call.client.listener)
+        if leader is None:
+            return None
+        if leader.endpoint is not None:
+            _, host, port, _ = leader.endpoint
+            self.endpoints[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
+        return LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
+
+
+def replica_of(request: FetchRequest) -> int:
+    """The broker that fetches as a follower, or -1 for a consumer."""
+    return request.replica_state.replica_id if request.replica_state is not None else request.replica_id

@@ -1,0 +1,163 @@
+"""Fetch sessions: a client that follows many partitions sends only what changes, and is told only what
+changed.
+
+A session keeps, in the order in which they are read, the partitions a client asked for and what it was told
+of each last. Pure: ids come from a random generator and times from the caller. Session epochs tell a
+repeated or lost request: 0 begins a session, each further one carries the next number, -1 means no session.
+"""
+
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import NamedTuple
+from uuid import UUID
+
+from rookery.core.errors import (
+    FetchSessionIdNotFoundError,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpochError,
+)
+from rookery.core.wire.apis.fetch import FetchPartition, FetchRequest, PartitionData
+
+NO_SESSION = 0
+FIRST_EPOCH = 0
+NO_SESSION_EPOCH = -1
+EPOCH_MAX = 2**31 - 1
+TOPIC_IDS_FROM = 13
+EVICT_AFTER_S = 120.0
+
+
+class Key(NamedTuple):
+    """A partition as the request names it: by name up to version 12, by topic id from 13 on."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+
+
+class Wanted:
+    """One partition of a fetch: what is asked for, and what the client was told last."""
+
+    __slots__ = ("high_watermark", "key", "log_start_offset", "request")
+
+    def __init__(self, key: Key, request: FetchPartition) -> None:
+        self.key = key
+        self.request = request
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def is_news(self, data: PartitionData) -> bool:
+        """Whether an incremental answer has to mention the partition; remembers what it will be told."""
+        news = bool(
+            data.records
+            or data.error_code
+            or data.high_watermark != self.high_watermark
+            or data.log_start_offset != self.log_start_offset
+            or data.diverging_epoch is not None
+        )
+        self.high_watermark = -1 if data.error_code else data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        return news
+
+
+class Session:
+    """The partitions of one client, in the order in which they are read next."""
+
+    __slots__ = ("epoch", "id", "is_follower", "used_at", "wanted", "with_topic_ids")
+
+    def __init__(self, session_id: int, *, with_topic_ids: bool, is_follower: bool, now: float) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.with_topic_ids = with_topic_ids
+        self.is_follower = is_follower
+        self.wanted: dict[Key, Wanted] = {}
+        self.used_at = now
+
+    def update(self, request: FetchRequest) -> None:
+        for wanted in wanted_of(request):
+            known = self.wanted.get(wanted.key)
+            if known is None:
+                self.wanted[wanted.key] = wanted
+            else:
+                known.request = wanted.request
+        for topic in request.forgotten_topics_data:
+            for index in topic.partitions:
+                self.wanted.pop(Key(topic.topic, topic.topic_id, index), None)
+
+    def read_last(self, keys: Iterable[Key]) -> None:
+        """Put these partitions at the end of the order, so that the others come first next time."""
+        for key in keys:
+            wanted = self.wanted.pop(key, None)
+            if wanted is not None:
+                self.wanted[key] = wanted
+
+
+class Sessions:
+    """All sessions of a broker, at most `slots` (max.incremental.fetch.session.cache.slots)."""
+
+    def __init__(self, slots: int, random: Random) -> None:
+        self._slots = slots
+        self._random = random
+        self._sessions: dict[int, Session] = {}  # the least recently used comes first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def partitions(self) -> int:
+        return sum(len(session.wanted) for session in self._sessions.values())
+
+    def open(self, request: FetchRequest, version: int, *, is_follower: bool, now: float) -> Session | None:
+        """The session for a request that begins one; None when there is no place, and the client does
+        without."""
+        self.close(request.session_id)
+        if not request.topics or not self._has_place(is_follower, now):
+            return None
+        session_id = self._new_id()
+        with_ids = version >= TOPIC_IDS_FROM
+        session = Session(session_id, with_topic_ids=with_ids, is_follower=is_follower, now=now)
+        session.update(request)
+        self._sessions[session_id] = session
+        return session
+
+    def resume(self, request: FetchRequest, version: int, now: float) -> Session:
+        """The session for its next request, brought up to date; raises KafkaError when it is not the next."""
+        session = self._sessions.pop(request.session_id, None)
+        if session is None:
+            raise FetchSessionIdNotFoundError(f"there is no fetch session {request.session_id}")
+        self._sessions[session.id] = session
+        if session.epoch != request.session_epoch:
+            raise InvalidFetchSessionEpochError(
+                f"fetch session {session.id} is at epoch {session.epoch}, not {request.session_epoch}"
+            )
+        if session.with_topic_ids != (version >= TOPIC_IDS_FROM):
+            raise FetchSessionTopicIdError(f"fetch session {session.id} was begun the other way")
+        session.update(request)
+        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
+        session.used_at = now
+        return session
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def _has_place(self, is_follower: bool, now: float) -> bool:
+        """Make place by ending a session that was not used for long; for a follower, any consumer's."""
+        if len(self._sessions) < self._slots:
+            return True
+        for session in self._sessions.values():
+            if now - session.used_at > EVICT_AFTER_S or (is_follower and not session.is_follower):
+                del self._sessions[session.id]
+                return True
+        return False
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = self._random.randrange(1, EPOCH_MAX)
+            if session_id not in self._sessions:
+                return session_id
+
+
+def wanted_of(request: FetchRequest) -> Iterator[Wanted]:
+    """The partitions a request lists, in its order."""
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield Wanted(Key(topic.topic, topic.topic_id, partition.partition), partition)
+

@@ -1,0 +1,155 @@
+"""Metadata (3): brokers, topics, partitions, leaders and replicas, as this broker's image has them.
+
+No topics means all of them: an empty list in v0, null from v1 on. A topic that does not exist is created if
+the broker and the client allow it; the answer to the request that causes it still says that it does not
+exist, and the client asks again. Any broker passes admin requests on, so this broker names itself as the
+controller.
+"""
+
+from collections.abc import Iterable
+
+from rookery.broker.handlers.auto_creation import AutoCreation
+from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.topic_names import is_internal, is_valid
+from rookery.broker.server.client import Call
+from rookery.core.errors import ErrorCode
+from rookery.core.metadata.image import BrokerRegistration, Image, Partition, Topic
+from rookery.core.wire.apis.metadata import (
+    METADATA,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from rookery.core.wire.primitives import NO_UUID
+from rookery.core.wire.served import Served
+
+ALL_TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+ALL_CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+"""Bits by Kafka's numbers of operations: what anybody may do where no authorizer says otherwise."""
+NOT_ASKED_FOR = -(2**31)
+LISTENER_ERRORS_FROM = 6
+
+
+class MetadataHandler:
+    served = Served(METADATA, 0, 13)
+
+    def __init__(self, cluster: ClusterView, auto_creation: AutoCreation) -> None:
+        self._cluster = cluster
+        self._auto_creation = auto_creation
+
+    def handle(self, request: MetadataRequest, call: Call) -> MetadataResponse:
+        image = self._cluster.image
+        view = _View(image, call, _all_if(request.include_topic_authorized_operations, ALL_TOPIC_OPERATIONS))
+        if request.topics is None or (call.version == 0 and not request.topics):
+            topics = [view.topic(topic) for _, topic in sorted(_by_name(image))]
+        else:
+            topics = self._asked_for(request.topics, request.allow_auto_topic_creation, view)
+        return MetadataResponse(
+            brokers=view.brokers(),
+            cluster_id=self._cluster.cluster_id,
+            controller_id=self._cluster.node_id if view.is_alive(self._cluster.node_id) else view.any_broker(),
+            topics=topics,
+            cluster_authorized_operations=_all_if(
+                request.include_cluster_authorized_operations, ALL_CLUSTER_OPERATIONS
+            ),
+        )
+
+    def _asked_for(
+        self, asked: Iterable[MetadataRequestTopic], may_create: bool, view: "_View"
+    ) -> list[MetadataResponseTopic]:
+        answers = []
+        missing = []
+        for topic_id, name in dict.fromkeys((topic.topic_id, topic.name) for topic in asked):
+            if name is None:
+                topic = view.image.topics.get(topic_id)
+                answers.append(view.topic(topic) if topic else _refusal(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+                continue
+            topic = view.image.topic(name)
+            if topic is not None:
+                answers.append(view.topic(topic))
+            elif not is_valid(name):
+                answers.append(_refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, name))
+            else:
+                missing.append(name)
+                answers.append(_refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
+        if missing and may_create:
+            self._auto_creation.create(missing)
+        return answers
+
+
+class _View:
+    """One image as one client sees it: through its listener."""
+
+    def __init__(self, image: Image, call: Call, operations: int) -> None:
+        self.image = image
+        self._listener = call.client.listener
+        self._no_listener = ErrorCode.LISTENER_NOT_FOUND
+        if call.version < LISTENER_ERRORS_FROM:
+            self._no_listener = ErrorCode.LEADER_NOT_AVAILABLE
+        self._operations = operations
+        self._alive = {id: broker for id, broker in sorted(image.brokers.items()) if not broker.fenced}
+
+    def is_alive(self, broker_id: int) -> bool:
+        return broker_id in self._alive
+
+    def any_broker(self) -> int:
+        return next(iter(self._alive), -1)
+
+    def brokers(self) -> list[MetadataResponseBroker]:
+        return [answer for broker in self._alive.values() if (answer := self._broker(broker)) is not None]
+
+    def _broker(self, broker: BrokerRegistration) -> MetadataResponseBroker | None:
+        endpoint = broker.endpoint(self._listener)
+        if endpoint is None:
+            return None
+        return MetadataResponseBroker(
+            node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+        )
+
+    def topic(self, topic: Topic) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=is_internal(topic.name),
+            partitions=[self._partition(index, partition) for index, partition in topic.in_order()],
+            topic_authorized_operations=self._operations,
+        )
+
+    def _partition(self, index: int, partition: Partition) -> MetadataResponsePartition:
+        leader = self._alive.get(partition.leader)
+        error = ErrorCode.NONE
+        if leader is None:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+        elif leader.endpoint(self._listener) is None:
+            error = self._no_listener
+        return MetadataResponsePartition(
+            error_code=error,
+            partition_index=index,
+            leader_id=partition.leader if error is ErrorCode.NONE else -1,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+            offline_replicas=[id for id in partition.replicas if self._is_offline(id, partition)],
+        )
+
+    def _is_offline(self, broker_id: int, partition: Partition) -> bool:
+        broker = self._alive.get(broker_id)
+        return broker is None or not broker.has_online_directory(partition.directory(broker_id))
+
+
+def _by_name(image: Image) -> Iterable[tuple[str, Topic]]:
+    return ((topic.name, topic) for topic in image.topics.values())
+
+
+def _refusal(error: ErrorCode, name: str | None, topic_id: object = NO_UUID) -> MetadataResponseTopic:
+    internal = name is not None and is_internal(name)
+    return MetadataResponseTopic(
+        error_code=error, name=name, topic_id=topic_id, is_internal=internal, partitions=()  # type: ignore[arg-type]
+    )
+
+
+def _all_if(asked: bool, operations: int) -> int:
+    return operations if asked else NOT_ASKED_FOR

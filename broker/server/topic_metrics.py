@@ -1,0 +1,53 @@
+"""Traffic by topic, under the names that Kafka's dashboards query."""
+
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+
+from rookery.core.metrics import Metrics, Sample
+
+PREFIX = "kafka_server_brokertopicmetrics_"
+COUNTED = {
+    "messages_in": ("messagesin", "Records appended."),
+    "bytes_in": ("bytesin", "Bytes appended."),
+    "bytes_out": ("bytesout", "Bytes read by consumers."),
+    "produce_requests": ("totalproducerequests", "Partitions asked for in produce requests."),
+    "fetch_requests": ("totalfetchrequests", "Partitions asked for in fetch requests."),
+    "failed_produces": ("failedproducerequests", "Of those, how many failed."),
+    "failed_fetches": ("failedfetchrequests", "Of those, how many failed."),
+}
+
+
+class Traffic:
+    """One topic's counters."""
+
+    __slots__ = tuple(COUNTED)
+
+    def __init__(self) -> None:
+        self.messages_in = self.bytes_in = self.bytes_out = 0
+        self.produce_requests = self.fetch_requests = 0
+        self.failed_produces = self.failed_fetches = 0
+
+
+class TopicMetrics:
+    """Counters by topic. What is asked of topics that do not exist counts for the topic ''."""
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str, Traffic] = {}
+
+    def of(self, topic: str) -> Traffic:
+        traffic = self._by_topic.get(topic)
+        if traffic is None:
+            traffic = self._by_topic[topic] = Traffic()
+        return traffic
+
+    def forget(self, topic: str) -> None:
+        """The topic was deleted."""
+        self._by_topic.pop(topic, None)
+
+    def publish(self, metrics: Metrics) -> None:
+        for field, (name, text) in COUNTED.items():
+            metrics.read(PREFIX + name, text, self._samples(field), labels=("topic",), kind="counter")
+
+    def _samples(self, field: str) -> Callable[[], Iterator[Sample]]:
+        read = attrgetter(field)
+        return lambda: (((topic,), read(traffic)) for topic, traffic in self._by_topic.items())
