@@ -7,7 +7,7 @@ marker after the last of its data.
 
 A batch keeps its base offset, last offset and sequences however few records are left. It stays even without
 records if it is the last one of a producer that is still known (its sequence must survive a rebuild of the
-producer state) or the last one of the cleaned range (so that the log's offsets stay where they were).
+producer state) or the last one of its new segment (which then still reaches to where the next one begins).
 """
 
 import heapq
@@ -97,15 +97,16 @@ class BatchSweep:
 
     offsets: OffsetMap
     producers: Mapping[int, LastOfProducer]
-    end_offset: int
-    """Where the cleaned range ends."""
     now_ms: int
     delete_retention_ms: int
     transactions: SweptTransactions = field(default_factory=SweptTransactions)
 
-    def sweep(self, buf: Buffer, pos: int, header: BatchHeader) -> Buffer | None:
-        """The batch at `pos` as it should stay: the same bytes, rewritten ones, or None if it should go."""
-        verdict = self._judge(buf, pos, header)
+    def sweep(self, buf: Buffer, pos: int, header: BatchHeader, *, last: bool = False) -> Buffer | None:
+        """The batch at `pos` as it should stay: the same bytes, rewritten ones, or None if it should go.
+
+        `last` says that it is the last one of its new segment.
+        """
+        verdict = self._judge(buf, pos, header, last)
         if verdict.drop_records and not verdict.keep_empty:
             return None
         kept = self._kept(buf, pos, header, verdict)
@@ -116,9 +117,9 @@ class BatchSweep:
             return memoryview(buf)[pos : pos + header.size]
         return rewrite_batch(header, kept, horizon)
 
-    def _judge(self, buf: Buffer, pos: int, header: BatchHeader) -> _Verdict:
+    def _judge(self, buf: Buffer, pos: int, header: BatchHeader, last: bool) -> _Verdict:
         last_of_producer = self._is_last_of_producer(header)
-        keep_empty = last_of_producer or header.next_offset == self.end_offset
+        keep_empty = last_of_producer or last
         if not header.control:
             return _Verdict(self.transactions.data(header), keep_empty, False)
         settled = self.transactions.marker(header, read_marker(buf, pos))

@@ -64,6 +64,14 @@ class PartitionRead(NamedTuple):
     aborted: list[AbortedTxn] | None
 
 
+class FoundOffset(NamedTuple):
+    """The answer of ListOffsets."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
 class PartitionLog:
     """Use `PartitionLog.open`."""
 
@@ -75,6 +83,8 @@ class PartitionLog:
         self.store = store
         self._config = config
         self._high_watermark = log.start_offset
+        self.clean_offset: int | None = None
+        """Up to where the log is compacted; None if it never was."""
 
     @staticmethod
     def open(
@@ -251,6 +261,17 @@ class PartitionLog:
             return []
         return self.store.aborted(found.segment_base, found.offset, found.next_offset)
 
+    def offset_for_timestamp(self, timestamp: int, isolation: Isolation) -> FoundOffset | None:
+        """ListOffsets: the first record not older than `timestamp` within the bound; -1 to -6 as in the
+        protocol.
+
+        May read and decompress a batch.
+        """
+        found = self.log.offset_for_timestamp(timestamp, self.bound(isolation))
+        if found is None:
+            return None
+        return FoundOffset(found[0].timestamp, found[0].offset, found[1])
+
     # -- shortening
 
     def delete_records(self, offset: int) -> int:
@@ -279,6 +300,8 @@ class PartitionLog:
             return False
         self.store.truncated(now_ms)
         self._high_watermark = min(self._high_watermark, self.log.end_offset)
+        if self.clean_offset is not None:
+            self.clean_offset = min(self.clean_offset, self.log.end_offset)
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
@@ -286,6 +309,7 @@ class PartitionLog:
         self.log.truncate_fully_and_start_at(offset, now_ms)
         self.store.restarted()
         self._high_watermark = offset
+        self.clean_offset = None
 
     # -- upkeep
 

@@ -98,9 +98,9 @@ class ProducerStore:
             snapshot = producer_snapshot.decode(content, offset, now_ms=now_ms)
         except producer_snapshot.SnapshotCorruptError:
             return None
-        if snapshot.seal is not None and snapshot.seal.leader_epoch != self._log.epochs.epoch_at(offset - 1):
-            return None
-        return snapshot
+        if snapshot.seal is None or offset <= self._log.start_offset:
+            return snapshot  # Kafka wrote it, or no batch is left to compare it with
+        return snapshot if snapshot.seal.leader_epoch == self._epoch_before(offset) else None
 
     def _replayed(
         self, state: ProducerState, segment: Segment, position: int, now_ms: int
@@ -214,17 +214,15 @@ class ProducerStore:
         self.unsaved = {offset: data for offset, data in self.unsaved.items() if offset >= first}
         self.state.drop_transactions_below(self._log.start_offset)
 
-    def segments_replaced(
-        self, old: list[int], new_base: int, end: int, entries: list[AbortedTxn], now_ms: int
-    ) -> None:
-        """Compaction made one segment, ending at `end`, of those with base offsets `old`."""
+    def segments_replaced(self, old: list[int], end: int, entries: list[AbortedTxn], now_ms: int) -> None:
+        """Compaction made one segment, which ends at `end`, of those with base offsets `old`."""
         had = any(base in self._aborted for base in old)
         snapshot = self._load(end, now_ms) if had else None
         for base in old:
             self._aborted.pop(base, None)
-            if base != new_base:
-                self.unsaved.pop(base, None)
-        self._remember(new_base, entries)
+        for base in old[1:]:
+            self.unsaved.pop(base, None)
+        self._remember(old[0], entries)
         if snapshot is not None:  # its seal is over the index as it was
             seal = producer_snapshot.seal(self._epoch_before(end), transaction_index.encode(entries))
             self.unsaved[end] = producer_snapshot.encode(snapshot.state, seal)

@@ -1,0 +1,239 @@
+"""Cleaning one log in a thread: read closed segments, write their compacted form beside them.
+
+The job works on a description taken when it was begun and on files of its own; it never touches the log's
+objects. The owner of the log puts each finished group in place (`PartitionLog.replace_segments`), and only
+if the segments it was made of are still what they were.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rookery.broker.log import transaction_index
+from rookery.broker.log.compaction import BatchSweep, LastOfProducer, SweptTransactions, map_batch
+from rookery.broker.log.compaction_plan import CleanableSegment, CleaningPlan, grouped
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.markers import read_marker
+from rookery.broker.log.offset_map import OffsetMap
+from rookery.broker.log.throttle import Throttle
+from rookery.broker.log.transaction_index import AbortedTxn
+from rookery.core.disk import Buffer, Disk, File, write_whole
+from rookery.core.errors import CorruptMessageError
+from rookery.core.log import LogCorrupt, LogDirFailed, Segment, names
+from rookery.core.wire.batch import HEADER_SIZE, LENGTH_END, BatchHeader
+from rookery.core.wire.primitives import WireError
+from rookery.core.wire.records import batches, read_header, verify
+
+CHUNK = 1 << 20
+
+
+class DirtySegment(NamedTuple):
+    """A closed segment as it was when the job began, and the aborted transactions with records in it."""
+
+    facts: CleanableSegment
+    path: str
+    aborted: Sequence[AbortedTxn]
+
+
+@dataclass(slots=True)
+class CleanedGroup:
+    """One new segment, its files written as `*.cleaned` and synced, and what it is made of."""
+
+    segment: Segment
+    old: list[CleanableSegment]
+    aborted: list[AbortedTxn]
+
+
+@dataclass(slots=True)
+class CleaningStats:
+    bytes_read: int = 0
+    bytes_written: int = 0
+    batches_dropped: int = 0
+
+
+@dataclass(slots=True)
+class CleaningJob:
+    """`prepare`, then `next_group` until it gives None, both in a thread. `end` is where the next one
+    begins."""
+
+    disk: Disk
+    folder: str
+    config: TopicLogConfig
+    plan: CleaningPlan
+    segments: Sequence[DirtySegment]
+    producers: Mapping[int, LastOfProducer]
+    memory_bytes: int
+    throttle: Throttle
+    now_ms: int
+    stats: CleaningStats = field(default_factory=CleaningStats)
+    end: int = 0
+    _sweep: BatchSweep | None = None
+    _groups: list[list[DirtySegment]] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """Read the dirty part and learn the newest offset of each key. Blocks."""
+        try:
+            offsets = self._mapped()
+        except OSError as error:
+            raise LogDirFailed("reading", self.folder, error) from error
+        self.end = max(offsets.latest_offset + 1, self.plan.first_dirty)
+        self._sweep = BatchSweep(offsets, self.producers, self.now_ms, self.config.delete_retention_ms)
+        self._groups = self._grouped()
+
+    def _mapped(self) -> OffsetMap:
+        offsets = OffsetMap(self.memory_bytes)
+        transactions = SweptTransactions()
+        dirty = [segment for segment in self.segments if segment.facts.end_offset > self.plan.first_dirty]
+        for segment in dirty:
+            transactions.expect(segment.aborted)
+            if not self._map(segment, offsets, transactions):
+                break
+            offsets.latest_offset = max(offsets.latest_offset, segment.facts.end_offset - 1)
+        return offsets
+
+    def _grouped(self) -> list[list[DirtySegment]]:
+        by_base = {segment.facts.base_offset: segment for segment in self.segments}
+        groups = grouped(
+            [segment.facts for segment in self.segments if segment.facts.base_offset < self.end],
+            segment_bytes=self.config.log.segment_bytes,
+            segment_index_bytes=self.config.log.segment_index_bytes,
+        )
+        return [[by_base[facts.base_offset] for facts in group] for group in groups]
+
+    def _map(self, segment: DirtySegment, offsets: OffsetMap, transactions: SweptTransactions) -> bool:
+        """Enter one segment; False if the map is full before its end."""
+        for buf, pos, header in self._batches(segment):
+            if header.last_offset < self.plan.first_dirty:
+                continue
+            if offsets.full:
+                return False
+            if header.control:
+                transactions.marker(header, read_marker(buf, pos))
+            elif not transactions.data(header):
+                map_batch(offsets, buf, pos, header, self.plan.first_dirty)
+            offsets.latest_offset = header.last_offset
+        return True
+
+    def next_group(self) -> CleanedGroup | None:
+        """Write the next group of segments, compacted, as `*.cleaned`; None when all are done. Blocks."""
+        if not self._groups or self._sweep is None:
+            return None
+        group = self._groups.pop(0)
+        base = group[0].facts.base_offset
+        path = names.segment_file(self.folder, base, names.LOG) + names.CLEANED
+        try:
+            segment = self._write_group(group, path, self._sweep)
+            aborted = self._sweep.transactions.take_retained()
+            self._write_companions(segment, aborted)
+            self.disk.sync_dir(self.folder)
+        except OSError as error:
+            raise LogDirFailed("cleaning", path, error) from error
+        return CleanedGroup(segment, [old.facts for old in group], aborted)
+
+    def _write_group(self, group: list[DirtySegment], path: str, sweep: BatchSweep) -> Segment:
+        """The batches that stay, and the indexes over them in memory."""
+        base = group[0].facts.base_offset
+        segment = Segment(self.disk, self.folder, base, 0, self.config.log.index_interval_bytes)
+        segment.start_indexes()
+        file = self._fresh(path)
+        try:
+            out = _Output(file, segment, self.throttle)
+            for old in group:
+                sweep.transactions.expect(old.aborted)
+                size = old.facts.size if old is group[-1] else -1
+                for buf, pos, header in self._batches(old):
+                    size -= header.size
+                    kept = sweep.sweep(buf, pos, header, last=size == 0)
+                    if kept is None:
+                        self.stats.batches_dropped += 1
+                    else:
+                        out.add(kept)
+            out.flush()
+            file.sync()
+            self.stats.bytes_written += segment.size
+        finally:
+            file.close()
+        return segment
+
+    def _write_companions(self, segment: Segment, aborted: list[AbortedTxn]) -> None:
+        """Indexes, transaction index and the snapshot at the segment's start move along with it."""
+        segment.seal()
+        contents = {write.path: write.data for write in segment.index_writes()}
+        if aborted:
+            contents[segment.path(names.TXN_INDEX)] = transaction_index.encode(aborted)
+        snapshot = segment.path(names.SNAPSHOT)
+        if self.disk.exists(snapshot):
+            contents[snapshot] = self.disk.read(snapshot)
+        for path, content in contents.items():
+            file = self._fresh(path + names.CLEANED)
+            try:
+                write_whole(file, content, 0)
+                file.sync()
+            finally:
+                file.close()
+        segment.indexes_saved()
+        segment.release()
+
+    def discard(self, cleaned: CleanedGroup) -> None:
+        """Remove the files of a group that cannot be put in place."""
+        cleaned.segment.remove_files(names.CLEANED)
+
+    def _fresh(self, path: str) -> File:
+        file = self.disk.open(path, create=True)
+        if file.size():
+            file.truncate(0)
+        return file
+
+    def _batches(self, segment: DirtySegment) -> Iterator[tuple[Buffer, int, BatchHeader]]:
+        """Every batch of a segment with a buffer and its place there, the checksum checked."""
+        position = 0
+        file = self.disk.open(segment.path)
+        try:
+            while position < segment.facts.size:
+                chunk = _chunk(file, position, segment)
+                self.throttle.took(len(chunk))
+                self.stats.bytes_read += len(chunk)
+                for pos, header in batches(chunk, partial_end=True):
+                    verify(chunk, pos, header)
+                    yield chunk, pos, header
+                    position += header.size
+        except (CorruptMessageError, WireError) as error:
+            raise LogCorrupt(segment.path, position, str(error)) from None
+        finally:
+            file.close()
+
+
+def _chunk(file: File, position: int, segment: DirtySegment) -> bytes:
+    """At least one whole batch, most often as many as a chunk holds."""
+    left = segment.facts.size - position
+    head = file.pread(min(HEADER_SIZE, left), position)
+    length = int.from_bytes(head[8:LENGTH_END], signed=True) + LENGTH_END
+    if not HEADER_SIZE <= length <= left:
+        raise LogCorrupt(segment.path, position, f"a batch of {length} bytes cannot stand here")
+    chunk = file.pread(min(max(CHUNK, length), left), position)
+    if len(chunk) < length:
+        raise LogCorrupt(segment.path, position, "the file is shorter than it was")
+    return chunk
+
+
+class _Output:
+    """Collects batches and writes them in chunks, indexing them on the way."""
+
+    def __init__(self, file: File, segment: Segment, throttle: Throttle) -> None:
+        self._file = file
+        self._segment = segment
+        self._throttle = throttle
+        self._waiting = bytearray()
+
+    def add(self, batch: Buffer) -> None:
+        self._segment.note(self._segment.size + len(self._waiting), read_header(batch))
+        self._waiting += batch
+        if len(self._waiting) >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._waiting:
+            write_whole(self._file, self._waiting, self._segment.size)
+            self._segment.size += len(self._waiting)
+            self._throttle.took(len(self._waiting))
+            self._waiting = bytearray()
