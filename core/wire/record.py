@@ -4,7 +4,8 @@ This is for whoever must look inside: compaction, time lookups, our own client a
 serve batches without coming here. The loops are written out flat because they run once per record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from rookery.core.wire.primitives import WireError
@@ -28,22 +29,16 @@ class Record(NamedTuple):
     headers: Sequence[RecordHeader] = ()
 
 
+@lru_cache(4096)  # lengths and deltas repeat, and finding one is cheaper than working it out
 def varint(value: int) -> bytes:
     """A signed number, zig-zag coded so that small negative ones are short too."""
     rest = value << 1 if value >= 0 else (-value << 1) - 1
-    if rest < 0x80:
-        return _ONE_BYTE[rest]
-    if rest < 0x4000:
-        return bytes((rest & 0x7F | 0x80, rest >> 7))
     out = bytearray()
     while rest >= 0x80:
         out.append(rest & 0x7F | 0x80)
         rest >>= 7
     out.append(rest)
     return bytes(out)
-
-
-_ONE_BYTE = [bytes((n,)) for n in range(0x80)]
 
 
 def _read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
@@ -62,30 +57,32 @@ def _read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
     raise WireError(f"the number at byte {pos} of the records has more than {bits} bits")
 
 
-def encode_record(
-    timestamp_delta: int,
-    offset_delta: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[RecordHeader] = (),
-) -> bytes:
-    """One record, its length before it."""
-    parts = [
-        b"\0",
-        varint(timestamp_delta),
-        varint(offset_delta),
-        b"\1" if key is None else varint(len(key)),
-        key or b"",
-        b"\1" if value is None else varint(len(value)),
-        value or b"",
-        varint(len(headers)),
-    ]
+def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
+    """The records section of a batch with these bases, uncompressed."""
+    parts = []
+    for offset, timestamp, key, value, headers in records:
+        fields = (
+            b"\0",
+            varint(timestamp - base_timestamp),
+            varint(offset - base_offset),
+            varint(-1 if key is None else len(key)),
+            key or b"",
+            varint(-1 if value is None else len(value)),
+            value or b"",
+            _encode_headers(headers) if headers else b"\0",
+        )
+        record = b"".join(fields)
+        parts += (varint(len(record)), record)
+    return b"".join(parts)
+
+
+def _encode_headers(headers: Sequence[RecordHeader]) -> bytes:
+    parts = [varint(len(headers))]
     for name, content in headers:
-        raw = name.encode("utf-8", _KEY_BYTES)
-        parts += (varint(len(raw)), raw)
-        parts += (b"\1",) if content is None else (varint(len(content)), content)
-    body = b"".join(parts)
-    return varint(len(body)) + body
+        key = name.encode("utf-8", _KEY_BYTES)
+        parts += (varint(len(key)), key)
+        parts += (varint(-1),) if content is None else (varint(len(content)), content)
+    return b"".join(parts)
 
 
 def decode_records(data: bytes, count: int, base_offset: int, base_timestamp: int) -> list[Record]:
@@ -146,7 +143,7 @@ def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int) -> t
     return records, pos
 
 
-_new = tuple.__new__  # a record without the checks of its constructor
+_new = tuple.__new__  # a named tuple of fields that are known to be right, without its constructor
 
 
 def _null(length: int, pos: int) -> bytes | None:
@@ -156,26 +153,30 @@ def _null(length: int, pos: int) -> bytes | None:
     return None
 
 
-def _read_bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:
-    length, pos = data[pos], pos + 1
-    if length >= 0x80:
-        length, pos = _read_zigzag(data, pos - 1)
-    end = pos + (length >> 1)
-    return _null(length, pos) if length & 1 else data[pos:end], end
-
-
 def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[RecordHeader], int]:
-    if (count := data[pos]) < 0x80:
-        pos += 1
-    else:
-        count, pos = _read_zigzag(data, pos)
+    count = data[pos]
+    pos += 1
+    if count >= 0x80:
+        count, pos = _read_zigzag(data, pos - 1)
     if count & 1 or count > end - pos:  # a header has two bytes at least, and the count is still doubled
         raise WireError(f"{count >> 1} headers cannot stand in {end - pos} bytes")
     headers = []
     for _ in range(count >> 1):
-        key, pos = _read_bytes(data, pos)
-        if key is None:
+        length = data[pos]
+        pos += 1
+        if length >= 0x80:
+            length, pos = _read_zigzag(data, pos - 1)
+        if length & 1:
             raise WireError(f"a header before byte {pos} of the records has no key")
-        value, pos = _read_bytes(data, pos)
-        headers.append(RecordHeader(key.decode("utf-8", _KEY_BYTES), value))
+        start = pos
+        pos += length >> 1
+        key = str(data[start:pos], "utf-8", _KEY_BYTES)
+        length = data[pos]
+        pos += 1
+        if length >= 0x80:
+            length, pos = _read_zigzag(data, pos - 1)
+        start = pos
+        pos += length >> 1
+        value = _null(length, pos) if length & 1 else data[start:pos]
+        headers.append(_new(RecordHeader, (key, value)))
     return headers, pos

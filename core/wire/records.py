@@ -4,7 +4,7 @@ The header alone is `batch`'s business, rules about what a broker takes are `val
 single record are `record`'s; their names can be imported from here, too.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rookery.core.errors import InvalidRecordError
 from rookery.core.wire.batch import (
@@ -24,7 +24,7 @@ from rookery.core.wire.batch import (
 )
 from rookery.core.wire.compression import Codec, compress, decompress
 from rookery.core.wire.primitives import Buffer, WireError
-from rookery.core.wire.record import Record, RecordHeader, decode_records, encode_record
+from rookery.core.wire.record import Record, RecordHeader, decode_records, encode_records
 from rookery.core.wire.validation import check_timestamp, validate_produce_batch, validate_replica_batches
 
 __all__ = [
@@ -81,7 +81,7 @@ def build_batch(
         raise ValueError("a batch is built of at least one record")
     base_offset, base_timestamp = records[0].offset, records[0].timestamp
     return _assemble(
-        _encode(records, base_offset, base_timestamp),
+        encode_records(records, base_offset, base_timestamp),
         BatchHeader(
             base_offset=base_offset,
             batch_length=0,
@@ -98,15 +98,6 @@ def build_batch(
             record_count=len(records),
         ),
         level,
-    )
-
-
-def _encode(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
-    return b"".join(
-        [
-            encode_record(timestamp - base_timestamp, offset - base_offset, key, value, headers)
-            for offset, timestamp, key, value, headers in records
-        ]
     )
 
 
@@ -180,7 +171,7 @@ def rewrite_batch(
     if not header.log_append_time:
         max_timestamp = max((record.timestamp for record in kept), default=NO_TIMESTAMP)
     return _assemble(
-        _encode(kept, header.base_offset, base_timestamp),
+        encode_records(kept, header.base_offset, base_timestamp),
         header._replace(
             attributes=attributes if kept else attributes & ~CODEC_MASK,
             base_timestamp=base_timestamp,
