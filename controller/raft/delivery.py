@@ -6,7 +6,6 @@ loaded in its place.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,19 +33,12 @@ class _Reader:
 class Delivery:
     """Feeds any number of listeners; calls to them never overlap."""
 
-    def __init__(self, storage: RaftStorage, after_slice: Callable[[int], None]) -> None:
-        """`after_slice` is told how many bytes the first listener was just given."""
+    def __init__(self, storage: RaftStorage) -> None:
         self._storage = storage
-        self._after_slice = after_slice
         self._readers: list[_Reader] = []
         self._high_watermark = 0
         self._leader: _Leader | None = None
         self._wake = asyncio.Event()
-
-    @property
-    def position(self) -> int:
-        """Everything below is delivered to the first listener."""
-        return max(self._readers[0].position, 0) if self._readers else 0
 
     def subscribe(self, listener: MetadataListener) -> None:
         """Deliver to `listener`, from the beginning."""
@@ -96,8 +88,6 @@ class Delivery:
                 for batch in batches:
                     reader.listener.on_commit(batch)
                 reader.position = next_offset
-                if reader is self._readers[0]:
-                    self._after_slice(len(data))
         self._tell_leader()
         return True
 

@@ -1,6 +1,6 @@
 """One member of the metadata quorum: the pure core with disk, network, clock and application around it.
 
-    node = RaftNode(settings, metrics=metrics, state=controller.snapshot_values)
+    node = RaftNode(settings, metrics=metrics)
     node.subscribe(controller)
     server = ControlServer(address, [node.service.register, ...])
 
@@ -28,7 +28,7 @@ from rookery.controller.raft.ready import RoleChange, Send
 from rookery.controller.raft.running import Running
 from rookery.controller.raft.service import NotServingError, RaftService
 from rookery.controller.raft.settings import RaftSettings
-from rookery.controller.raft.snapshotting import Snapshotting, State
+from rookery.controller.raft.snapshotting import Snapshotting
 from rookery.controller.raft.storage import RaftStorage
 from rookery.controller.raft.transport import Transport
 from rookery.core.clock import Clock, SystemClock
@@ -57,14 +57,11 @@ class RaftNode(Service):
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
         metrics: Metrics | None = None,
-        state: State | None = None,
     ) -> None:
-        """`state` gives the values of a snapshot when one is due; without it nobody but the application decides."""
         self.settings = settings
         self._disk = disk or FileDisk()
         self._clock = clock or SystemClock()
         self._chance = chance
-        self._state = state
         self._listeners: list[MetadataListener] = []
         self._running: Running | None = None
         self._task: asyncio.Task[None] | None = None
@@ -120,14 +117,8 @@ class RaftNode(Service):
             engine=engine,
             calls=Calls(storage),
             commits=Commits(self._clock, self.metrics),
-            delivery=Delivery(storage, self._delivered),
-            snapshotting=Snapshotting(
-                engine,
-                self._clock,
-                bytes_max=settings.snapshot_bytes,
-                interval_ms=settings.snapshot_interval_ms,
-                state=self._state,
-            ),
+            delivery=Delivery(storage),
+            snapshotting=Snapshotting(engine, self._clock),
             transport=Transport(
                 settings.cluster_id,
                 settings.key,
@@ -178,7 +169,7 @@ class RaftNode(Service):
         await running.transport.drain(patience_s)
 
     async def _keep_house(self, running: Running) -> None:
-        """Note now and then how much is committed, and write snapshots that time calls for."""
+        """Note now and then how much is committed."""
         noted, engine = 0, running.engine
         while True:
             await asyncio.sleep(self.settings.checkpoint_interval_ms / 1000)
@@ -186,7 +177,6 @@ class RaftNode(Service):
             if high_watermark > noted:
                 await engine.in_thread(lambda offset=high_watermark: engine.storage.save_committed(offset))  # type: ignore[misc]
                 noted = high_watermark
-            self._snapshot_if_due(running)
 
     # -- the application's side ------------------------------------------------------------------------------
 
@@ -216,6 +206,7 @@ class RaftNode(Service):
 
     def write_snapshot(self, snapshot: SnapshotId, values: Iterable[bytes]) -> None:
         running = self.running()
+        running.snapshotting.check(snapshot)
         self._spawn(running.snapshotting.write(snapshot, values))
 
     @property
@@ -239,17 +230,6 @@ class RaftNode(Service):
         if self._group is None:
             raise NotServingError
         self._group.create_task(work)
-
-    def _delivered(self, size: int) -> None:
-        running = self.running()
-        running.snapshotting.delivered(size)
-        self._snapshot_if_due(running)
-
-    def _snapshot_if_due(self, running: Running) -> None:
-        if running.snapshotting.due():
-            taken = running.snapshotting.taken(running.delivery.position)
-            if taken is not None:
-                self._spawn(running.snapshotting.write(*taken))
 
     # -- what the core decided (engine.Effects) --------------------------------------------------------------
 

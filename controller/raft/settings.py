@@ -23,10 +23,6 @@ class RaftSettings:
     tls: Tls | None = None
     raft: RaftConfig = field(default_factory=RaftConfig)
     log: LogConfig = field(default_factory=LogConfig)
-    snapshot_bytes: int = 20 << 20
-    """metadata.log.max.record.bytes.between.snapshots"""
-    snapshot_interval_ms: int = 3_600_000
-    """metadata.log.max.snapshot.interval.ms; 0: never by time"""
     checkpoint_interval_ms: int = 5_000
     """replica.high.watermark.checkpoint.interval.ms"""
 

@@ -1,7 +1,7 @@
-"""When to write a snapshot, and what may be deleted after it."""
+"""Writing a snapshot that the application made, and deleting what it makes superfluous."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from rookery.controller.raft.engine import Engine
 from rookery.core.clock import Clock
@@ -9,47 +9,31 @@ from rookery.core.logs import get_logger
 from rookery.core.metadata_log import SnapshotId
 
 _log = get_logger("controller.raft.snapshot")
-State = Callable[[], Iterable[bytes]]
-"""The state after everything delivered so far. It is read in a thread, so it must not change afterwards."""
 
 
 class Snapshotting:
     """Writes one snapshot at a time. The last two are kept, and the log since the older one, so that a follower
     that is a little behind need not download a snapshot."""
 
-    def __init__(
-        self, engine: Engine, clock: Clock, *, bytes_max: int, interval_ms: int, state: State | None
-    ) -> None:
+    def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
-        self._bytes_max = bytes_max
-        self._interval_ms = interval_ms
-        self._state = state
-        self._bytes = 0
-        self._since = clock.monotonic()
         self._busy = False
 
-    def delivered(self, size: int) -> None:
-        """Note that `size` bytes of the log were delivered."""
-        self._bytes += size
-
-    def due(self) -> bool:
-        waited_ms = (self._clock.monotonic() - self._since) * 1000
-        by_time = 0 < self._interval_ms <= waited_ms and self._bytes > 0
-        return self._state is not None and not self._busy and (by_time or self._bytes >= self._bytes_max)
-
-    def taken(self, position: int) -> tuple[SnapshotId, Iterable[bytes]] | None:
-        """The snapshot to be written now, of the state after `position` - 1; None if there is nothing new."""
-        latest = self._engine.storage.latest_snapshot
-        if self._state is None or position == 0 or (latest is not None and position <= latest.end_offset):
-            return None
-        return SnapshotId(position, self._engine.storage.epoch_before(position)), self._state()
+    def check(self, snapshot: SnapshotId) -> None:
+        """Raises ValueError unless the snapshot ends at a committed record of its epoch."""
+        committed = self._engine.core.replica.high_watermark
+        if snapshot.end_offset > committed:
+            raise ValueError(f"snapshot end {snapshot.end_offset} is past the committed {committed}")
+        storage = self._engine.storage
+        if snapshot.end_offset > storage.start_offset and storage.epoch_before(snapshot.end_offset) != snapshot.epoch:
+            raise ValueError(f"the record before {snapshot.end_offset} is not of epoch {snapshot.epoch}")
 
     async def write(self, snapshot: SnapshotId, values: Iterable[bytes]) -> None:
-        """Make the snapshot durable, tell the core, delete what it makes superfluous."""
-        if self._busy:
+        """Make the snapshot durable and tell the core. While one is being written, another is not begun."""
+        if self._busy or not self._is_newest(snapshot):
             return
-        self._busy, self._bytes, self._since = True, 0, self._clock.monotonic()
+        self._busy = True
         try:
             await self._write(snapshot, values)
         finally:
@@ -59,12 +43,15 @@ class Snapshotting:
         engine, storage, now_ms = self._engine, self._engine.storage, self._clock.wall_ms()
         voters = engine.core.voters_at(snapshot.end_offset)
         await asyncio.to_thread(storage.snapshots.write, snapshot, voters, values, now_ms)
-        previous = storage.latest_snapshot
-        if previous is not None and previous.end_offset >= snapshot.end_offset:
+        if not self._is_newest(snapshot):
             return  # a newer one came from the leader meanwhile
+        previous, storage.latest_snapshot = storage.latest_snapshot, snapshot
         start = storage.start_offset if previous is None else previous.end_offset
-        storage.latest_snapshot = snapshot
         engine.input(lambda now: engine.core.snapshot_written(snapshot, start, now))
         await engine.with_files(lambda: storage.delete_before(start, now_ms))
         storage.roll(now_ms)
         _log.info("raft.snapshot", end_offset=snapshot.end_offset, epoch=snapshot.epoch, log_start=start)
+
+    def _is_newest(self, snapshot: SnapshotId) -> bool:
+        latest = self._engine.storage.latest_snapshot
+        return latest is None or snapshot.end_offset > latest.end_offset
