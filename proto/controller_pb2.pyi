@@ -1,4 +1,5 @@
 from rookery.proto import metadata_pb2 as _metadata_pb2
+from rookery.proto import raft_pb2 as _raft_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -8,19 +9,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Failure(_message.Message):
-    __slots__ = ("code", "message", "leader_id", "leader_epoch")
+    __slots__ = ("code", "message", "leader")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    LEADER_ID_FIELD_NUMBER: _ClassVar[int]
-    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
     code: int
     message: str
-    leader_id: int
-    leader_epoch: int
-    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., leader_id: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+    leader: _raft_pb2.Leader
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., leader: _Optional[_Union[_raft_pb2.Leader, _Mapping]] = ...) -> None: ...
 
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "incarnation_id", "endpoints", "features", "rack", "log_dirs", "previous_broker_epoch")
+    __slots__ = ("caller", "cluster_id", "broker_id", "incarnation_id", "endpoints", "features", "rack", "log_dirs", "previous_broker_epoch")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class RegisterBrokerRequest(_message.Message):
     RACK_FIELD_NUMBER: _ClassVar[int]
     LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     cluster_id: str
     broker_id: int
     incarnation_id: bytes
@@ -37,7 +38,7 @@ class RegisterBrokerRequest(_message.Message):
     rack: str
     log_dirs: _containers.RepeatedScalarFieldContainer[bytes]
     previous_broker_epoch: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., endpoints: _Optional[_Iterable[_Union[_metadata_pb2.Endpoint, _Mapping]]] = ..., features: _Optional[_Iterable[_Union[_metadata_pb2.FeatureRange, _Mapping]]] = ..., rack: _Optional[str] = ..., log_dirs: _Optional[_Iterable[bytes]] = ..., previous_broker_epoch: _Optional[int] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., endpoints: _Optional[_Iterable[_Union[_metadata_pb2.Endpoint, _Mapping]]] = ..., features: _Optional[_Iterable[_Union[_metadata_pb2.FeatureRange, _Mapping]]] = ..., rack: _Optional[str] = ..., log_dirs: _Optional[_Iterable[bytes]] = ..., previous_broker_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerReply(_message.Message):
     __slots__ = ("failure", "broker_epoch")
@@ -48,20 +49,22 @@ class RegisterBrokerReply(_message.Message):
     def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "metadata_offset", "want_fence", "want_shut_down", "offline_log_dirs")
+    __slots__ = ("caller", "broker_id", "broker_epoch", "metadata_offset", "want_fence", "want_shut_down", "offline_log_dirs")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     METADATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
     WANT_FENCE_FIELD_NUMBER: _ClassVar[int]
     WANT_SHUT_DOWN_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     broker_id: int
     broker_epoch: int
     metadata_offset: int
     want_fence: bool
     want_shut_down: bool
     offline_log_dirs: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_offset: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shut_down: _Optional[bool] = ..., offline_log_dirs: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_offset: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shut_down: _Optional[bool] = ..., offline_log_dirs: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
     __slots__ = ("failure", "caught_up", "fenced", "should_shut_down")
@@ -76,12 +79,14 @@ class HeartbeatReply(_message.Message):
     def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., caught_up: _Optional[bool] = ..., fenced: _Optional[bool] = ..., should_shut_down: _Optional[bool] = ...) -> None: ...
 
 class HoldSessionRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch")
+    __slots__ = ("caller", "broker_id", "broker_epoch")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     broker_id: int
     broker_epoch: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class HoldSessionReply(_message.Message):
     __slots__ = ("failure",)
@@ -90,10 +95,12 @@ class HoldSessionReply(_message.Message):
     def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class UnregisterBrokerRequest(_message.Message):
-    __slots__ = ("broker_id",)
+    __slots__ = ("caller", "broker_id")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     broker_id: int
-    def __init__(self, broker_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., broker_id: _Optional[int] = ...) -> None: ...
 
 class UnregisterBrokerReply(_message.Message):
     __slots__ = ("failure",)
@@ -102,12 +109,14 @@ class UnregisterBrokerReply(_message.Message):
     def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class AllocateProducerIdsRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch")
+    __slots__ = ("caller", "broker_id", "broker_epoch")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     broker_id: int
     broker_epoch: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class AllocateProducerIdsReply(_message.Message):
     __slots__ = ("failure", "first", "count")
@@ -154,14 +163,16 @@ class PartitionAnswer(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[int] = ...) -> None: ...
 
 class AlterPartitionRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "partitions")
+    __slots__ = ("caller", "broker_id", "broker_epoch", "partitions")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     broker_id: int
     broker_epoch: int
     partitions: _containers.RepeatedCompositeFieldContainer[IsrChange]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[IsrChange, _Mapping]]] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[IsrChange, _Mapping]]] = ...) -> None: ...
 
 class AlterPartitionReply(_message.Message):
     __slots__ = ("failure", "partitions")
@@ -182,14 +193,16 @@ class DirectoryAssignment(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., directory: _Optional[bytes] = ...) -> None: ...
 
 class AssignReplicasToDirsRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "assignments")
+    __slots__ = ("caller", "broker_id", "broker_epoch", "assignments")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     broker_id: int
     broker_epoch: int
     assignments: _containers.RepeatedCompositeFieldContainer[DirectoryAssignment]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[DirectoryAssignment, _Mapping]]] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[DirectoryAssignment, _Mapping]]] = ...) -> None: ...
 
 class AssignReplicasToDirsReply(_message.Message):
     __slots__ = ("failure", "partitions")
@@ -220,14 +233,16 @@ class NamedPartitionAnswer(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class ElectLeadersRequest(_message.Message):
-    __slots__ = ("election_type", "partitions", "all_partitions")
+    __slots__ = ("caller", "election_type", "partitions", "all_partitions")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     ELECTION_TYPE_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     election_type: int
     partitions: _containers.RepeatedCompositeFieldContainer[NamedPartition]
     all_partitions: bool
-    def __init__(self, election_type: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[NamedPartition, _Mapping]]] = ..., all_partitions: _Optional[bool] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., election_type: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[NamedPartition, _Mapping]]] = ..., all_partitions: _Optional[bool] = ...) -> None: ...
 
 class ElectLeadersReply(_message.Message):
     __slots__ = ("failure", "partitions")
@@ -248,12 +263,14 @@ class Reassignment(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Union[_metadata_pb2.NodeIds, _Mapping]] = ...) -> None: ...
 
 class ReassignPartitionsRequest(_message.Message):
-    __slots__ = ("partitions", "allow_replication_factor_change")
+    __slots__ = ("caller", "partitions", "allow_replication_factor_change")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     ALLOW_REPLICATION_FACTOR_CHANGE_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     partitions: _containers.RepeatedCompositeFieldContainer[Reassignment]
     allow_replication_factor_change: bool
-    def __init__(self, partitions: _Optional[_Iterable[_Union[Reassignment, _Mapping]]] = ..., allow_replication_factor_change: _Optional[bool] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[Reassignment, _Mapping]]] = ..., allow_replication_factor_change: _Optional[bool] = ...) -> None: ...
 
 class ReassignPartitionsReply(_message.Message):
     __slots__ = ("failure", "partitions")
@@ -264,12 +281,14 @@ class ReassignPartitionsReply(_message.Message):
     def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[NamedPartitionAnswer, _Mapping]]] = ...) -> None: ...
 
 class ListReassignmentsRequest(_message.Message):
-    __slots__ = ("partitions", "all_partitions")
+    __slots__ = ("caller", "partitions", "all_partitions")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     partitions: _containers.RepeatedCompositeFieldContainer[NamedPartition]
     all_partitions: bool
-    def __init__(self, partitions: _Optional[_Iterable[_Union[NamedPartition, _Mapping]]] = ..., all_partitions: _Optional[bool] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[NamedPartition, _Mapping]]] = ..., all_partitions: _Optional[bool] = ...) -> None: ...
 
 class OngoingReassignment(_message.Message):
     __slots__ = ("topic", "partition", "replicas", "adding_replicas", "removing_replicas")
@@ -340,12 +359,14 @@ class TopicAnswer(_message.Message):
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ...) -> None: ...
 
 class CreateTopicsRequest(_message.Message):
-    __slots__ = ("topics", "validate_only")
+    __slots__ = ("caller", "topics", "validate_only")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     topics: _containers.RepeatedCompositeFieldContainer[NewTopic]
     validate_only: bool
-    def __init__(self, topics: _Optional[_Iterable[_Union[NewTopic, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[NewTopic, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class CreateTopicsReply(_message.Message):
     __slots__ = ("failure", "topics")
@@ -364,10 +385,12 @@ class TopicReference(_message.Message):
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
 
 class DeleteTopicsRequest(_message.Message):
-    __slots__ = ("topics",)
+    __slots__ = ("caller", "topics")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     topics: _containers.RepeatedCompositeFieldContainer[TopicReference]
-    def __init__(self, topics: _Optional[_Iterable[_Union[TopicReference, _Mapping]]] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicReference, _Mapping]]] = ...) -> None: ...
 
 class DeleteTopicsReply(_message.Message):
     __slots__ = ("failure", "topics")
@@ -388,12 +411,14 @@ class TopicGrowth(_message.Message):
     def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ...) -> None: ...
 
 class CreatePartitionsRequest(_message.Message):
-    __slots__ = ("topics", "validate_only")
+    __slots__ = ("caller", "topics", "validate_only")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     topics: _containers.RepeatedCompositeFieldContainer[TopicGrowth]
     validate_only: bool
-    def __init__(self, topics: _Optional[_Iterable[_Union[TopicGrowth, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicGrowth, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class CreatePartitionsReply(_message.Message):
     __slots__ = ("failure", "topics")
@@ -436,14 +461,16 @@ class ConfigAnswer(_message.Message):
     def __init__(self, resource_type: _Optional[int] = ..., resource_name: _Optional[str] = ..., error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class AlterConfigsRequest(_message.Message):
-    __slots__ = ("resources", "validate_only", "replace")
+    __slots__ = ("caller", "resources", "validate_only", "replace")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     REPLACE_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     resources: _containers.RepeatedCompositeFieldContainer[ConfigAlteration]
     validate_only: bool
     replace: bool
-    def __init__(self, resources: _Optional[_Iterable[_Union[ConfigAlteration, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., replace: _Optional[bool] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., resources: _Optional[_Iterable[_Union[ConfigAlteration, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., replace: _Optional[bool] = ...) -> None: ...
 
 class AlterConfigsReply(_message.Message):
     __slots__ = ("failure", "resources")
@@ -474,12 +501,14 @@ class FeatureAnswer(_message.Message):
     def __init__(self, name: _Optional[str] = ..., error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class UpdateFeaturesRequest(_message.Message):
-    __slots__ = ("updates", "validate_only")
+    __slots__ = ("caller", "updates", "validate_only")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
     UPDATES_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
     updates: _containers.RepeatedCompositeFieldContainer[FeatureUpdate]
     validate_only: bool
-    def __init__(self, updates: _Optional[_Iterable[_Union[FeatureUpdate, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., updates: _Optional[_Iterable[_Union[FeatureUpdate, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class UpdateFeaturesReply(_message.Message):
     __slots__ = ("failure", "features")

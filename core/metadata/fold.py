@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.codec import decode
-from rookery.core.metadata.delta import Delta
+from rookery.core.metadata.delta import Delta, ReplayError
 from rookery.core.metadata.image import EMPTY, Image
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 
@@ -23,7 +23,7 @@ class Fold:
         for offset, value in enumerate(batch.values, batch.base_offset):
             if offset > self.image.offset:
                 delta.replay(decode(value), offset)
-        return self._moved(delta.apply(offset=batch.last_offset, epoch=batch.epoch))
+        return self.move(delta.apply(offset=batch.last_offset, epoch=batch.epoch))
 
     def on_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> Changes | None:
         """What is different in the snapshot; None where the image is as new."""
@@ -32,8 +32,11 @@ class Fold:
         delta = Delta.from_snapshot(self.image)
         for value in values:
             delta.replay(decode(value), snapshot.end_offset - 1)
-        return self._moved(delta.apply(offset=snapshot.end_offset - 1, epoch=snapshot.epoch))
+        return self.move(delta.apply(offset=snapshot.end_offset - 1, epoch=snapshot.epoch))
 
-    def _moved(self, changes: Changes) -> Changes:
+    def move(self, changes: Changes) -> Changes:
+        """Take over what was replayed already; it must start from the image held."""
+        if changes.before is not self.image:
+            raise ReplayError(f"changes to {changes.before.offset} do not follow {self.image.offset}")
         self.image = changes.after
         return changes

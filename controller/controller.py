@@ -1,0 +1,243 @@
+"""The active controller: one writer for everything the cluster agrees on.
+
+    request → queue → handler (pure) → records proposed → committed → reply
+
+It is driven from outside and starts nothing by itself: requests come through `submit`, `run` handles what is
+queued, `tick` does what time demands, and the quorum tells it what is committed and who leads. So the same code
+runs in a node, on its event loop, and in a simulator, in virtual time.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from rookery.controller.events import tell
+from rookery.controller.metrics import ControllerMetrics
+from rookery.controller.quorum import CommittedBatch, Quorum, SnapshotId
+from rookery.controller.sessions import Sessions
+from rookery.controller.settings import ControllerSettings
+from rookery.controller.snapshots import Snapshots, write_snapshot
+from rookery.controller.state import brokers, features
+from rookery.controller.state.decision import Decision, decided
+from rookery.controller.upkeep import Upkeep
+from rookery.controller.writer import Writer
+from rookery.core.clock import Clock
+from rookery.core.errors import (
+    KafkaError,
+    NotControllerError,
+    RequestTimedOutError,
+    ThrottlingQuotaExceededError,
+)
+from rookery.core.logs import get_logger
+from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.image import Image
+
+_log = get_logger("controller")
+R = TypeVar("R")
+NO_LEADER = -1
+
+Answer = Callable[[Any], None]
+"""Takes the reply, or the KafkaError in its place; called exactly once."""
+
+
+@dataclass(slots=True)
+class _Event(Generic[R]):
+    name: str
+    decide: Callable[[Image], Decision[R]]
+    answer: Answer | None
+    queued: float
+    deadline: float
+
+    def end(self, outcome: R | KafkaError) -> None:
+        answer, self.answer = self.answer, None
+        if answer is not None:
+            answer(outcome)
+
+
+class Controller:
+    """Implements the quorum's listener. Not thread-safe: everything happens on one loop."""
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        quorum: Quorum,
+        clock: Clock,
+        *,
+        wake: Callable[[], None] = lambda: None,
+        publish: Callable[[Changes], None] = lambda changes: None,
+        deactivated: Callable[[], None] = lambda: None,
+        take_snapshot: Callable[[Image], None] | None = None,
+    ) -> None:
+        """`wake` is called when there is something for `run`; `publish` gets every committed change;
+        `deactivated` hears when this node stops being active; `take_snapshot` writes an image down (by default
+        on the spot)."""
+        self.settings = settings
+        self.metrics = ControllerMetrics()
+        self.sessions = Sessions(session_s=settings.session_s, grace_s=settings.reconnect_grace_s)
+        self._writer = Writer(quorum)
+        self._snapshots = Snapshots(settings, take_snapshot or (lambda image: write_snapshot(quorum, image)))
+        self._upkeep = Upkeep(settings)
+        self._clock = clock
+        self._wake = wake
+        self._publish = publish
+        self._queue: deque[_Event[Any]] = deque()
+        self._waiting: deque[_Event[Any]] = deque()
+        self._leader = (NO_LEADER, 0)
+        self._epoch: int | None = None
+        self._deactivated = deactivated
+
+    @property
+    def committed(self) -> Image:
+        """What cannot be lost any more: the only image that reads may answer from."""
+        return self._writer.committed
+
+    @property
+    def active(self) -> bool:
+        return self._epoch is not None
+
+    @property
+    def position(self) -> int:
+        """Where the round of placement goes on."""
+        return self._upkeep.position
+
+    @property
+    def leader(self) -> tuple[int, int]:
+        """(leader id or -1, epoch) as last told."""
+        return self._leader
+
+    def now(self) -> float:
+        return self._clock.monotonic()
+
+    def submit(
+        self, name: str, decide: Callable[[Image], Decision[R]], answer: Answer, *, timeout_s: float = 30.0
+    ) -> None:
+        """Queue a request; `answer` gets its reply or its KafkaError, at the latest after `timeout_s`."""
+        now = self.now()
+        event = _Event(name, decide, answer, now, now + timeout_s)
+        if not self.active:
+            event.end(self._not_controller())
+        elif len(self._queue) + self._writer.parked >= self.settings.queue_max:
+            event.end(ThrottlingQuotaExceededError(f"{self.settings.queue_max} requests wait already; try later"))
+        else:
+            self._queue.append(event)
+            self._wake()
+
+    def run(self, events_max: int | None = None) -> bool:
+        """Handle up to `events_max` queued events; True if some are left."""
+        for _ in range(len(self._queue) if events_max is None else events_max):
+            if not self._queue:
+                break
+            self._handle(self._queue.popleft())
+        return bool(self._queue)
+
+    def tick(self) -> None:
+        """What the passage of time demands: fencing, rebalancing, timeouts, snapshots."""
+        now = self.now()
+        self._time_out(now)
+        if self.active:
+            for overdue in self.sessions.overdue(self._writer.proposed, now):
+                self._fence(overdue.broker_id, overdue.early)
+            for name, decide in self._upkeep.due(now, self._writer.proposed):
+                self._handle(_Event(name, decide, None, now, now))
+        self._snapshots.tick(now, self.committed)
+
+    # -- the quorum's listener
+
+    def on_commit(self, batch: CommittedBatch) -> None:
+        self._committed(self._writer.commit(batch), sum(map(len, batch.values)))
+
+    def on_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> None:
+        self._committed(self._writer.install(snapshot, values), 0)
+
+    def on_leader(self, leader_id: int, epoch: int) -> None:
+        self._leader = (leader_id, epoch)
+        if self.active:
+            self._deactivate()
+        if leader_id == self.settings.node_id:
+            self._activate(epoch)
+
+    # -- inside
+
+    def _committed(self, changes: Changes | None, size: int) -> None:
+        if changes is None:
+            return
+        self._snapshots.committed(self.now(), size)
+        self.metrics.committed(changes)
+        if self.active:
+            tell(changes)
+        self._publish(changes)
+        self._writer.release()
+
+    def _activate(self, epoch: int) -> None:
+        self._epoch = epoch
+        self.metrics.active = True
+        self.metrics.activations += 1
+        now = self.now()
+        self.sessions.begin(self.committed, now)
+        self._upkeep.begin(now, self.committed)
+        _log.info("controller.activated", node=self.settings.node_id, epoch=epoch, offset=self.committed.offset)
+        if not self.committed.features:
+            self._handle(_Event("bootstrap", lambda image: decided(features.bootstrap(), None), None, now, now))
+
+    def _deactivate(self) -> None:
+        _log.info("controller.deactivated", node=self.settings.node_id, epoch=self._epoch, leader=self._leader[0])
+        self._epoch = None
+        self.metrics.active = False
+        self._writer.drop()
+        waiting = [*self._waiting, *self._queue]
+        self._waiting.clear()
+        self._queue.clear()
+        for event in waiting:
+            event.end(self._not_controller())
+        self._deactivated()
+
+    def _handle(self, event: _Event[Any]) -> None:
+        started = self.now()
+        self.metrics.events_started += 1
+        self.metrics.queue_time.add(started - event.queued)
+        outcome = self._decide(event)
+        self._writer.park(lambda: event.end(outcome))
+        if event.answer is not None:
+            self._waiting.append(event)
+        self.metrics.processing_time.add(self.now() - started)
+
+    def _decide(self, event: _Event[Any]) -> Any:
+        """The reply, or the error in its place, once all that is proposed now is committed."""
+        if self._epoch is None:
+            return self._not_controller()
+        try:
+            decision = event.decide(self._writer.proposed)
+            image = self._writer.proposed
+            if decision.records:
+                image = self._writer.propose(self._epoch, decision.records)
+                self._upkeep.proposed(self.now(), decision.records)
+            return decision.reply(image)
+        except KafkaError as error:
+            return error
+
+    def _fence(self, broker_id: int, early: bool) -> None:
+        now = self.now()
+        self.metrics.heartbeats_timed_out += not early
+        self.metrics.early_fences += early
+        why = "connection closed" if early else "session timed out"
+        _log.warning("broker.silent", broker=broker_id, why=why)
+        defaults = self.settings.defaults
+        self._handle(
+            _Event("fence", lambda image: decided(brokers.fence(image, broker_id, defaults), None), None, now, now)
+        )
+
+    def _time_out(self, now: float) -> None:
+        """Give up requests whose time is over; what they proposed may still be committed."""
+        for events in (self._queue, self._waiting):
+            for event in events:
+                if event.answer is not None and now >= event.deadline:
+                    self.metrics.events_timed_out += 1
+                    event.end(RequestTimedOutError(f"{event.name} was not committed in time; it may still be"))
+        self._queue = deque(event for event in self._queue if event.answer is not None)
+        self._waiting = deque(event for event in self._waiting if event.answer is not None)
+
+    def _not_controller(self) -> NotControllerError:
+        leader, epoch = self._leader
+        known = f"node {leader} is (epoch {epoch})" if leader != NO_LEADER else "nobody is known to be"
+        return NotControllerError(f"node {self.settings.node_id} is not the active controller; {known}")

@@ -1,0 +1,61 @@
+"""What the active controller does unasked: hand leadership back to preferred replicas, and keep the log moving."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from rookery.controller.settings import ControllerSettings
+from rookery.controller.state.decision import Decision, decided
+from rookery.controller.state.elect_leaders import rebalance
+from rookery.core.logs import get_logger
+from rookery.core.metadata.image import Image
+from rookery.core.metadata.records import NoOpRecord, PartitionRecord, Record
+
+_log = get_logger("controller")
+ELECTIONS_MAX = 1000
+"""Preferred elections per check, so that a rebalance never stops the world."""
+
+Work = tuple[str, Callable[[Image], Decision[None]]]
+
+
+class Upkeep:
+    """Keeps the timers; the work itself is handled like any request."""
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        self._settings = settings
+        self._rebalance_at = 0.0
+        self._idle_at = 0.0
+        self.position = 0
+
+    def begin(self, now: float, image: Image) -> None:
+        """This node has become active."""
+        self._rebalance_at = now + self._settings.rebalance_check_s
+        self._idle_at = now + self._settings.idle_record_s
+        self.position = sum(len(topic.partitions) for topic in image.topics.values())
+
+    def proposed(self, now: float, records: Sequence[Record]) -> None:
+        self._idle_at = now + self._settings.idle_record_s
+        self.position += sum(isinstance(record, PartitionRecord) for record in records)
+
+    def due(self, now: float, image: Image) -> Iterator[Work]:
+        if self._settings.rebalance_check_s and now >= self._rebalance_at:
+            self._rebalance_at = now + self._settings.rebalance_check_s
+            if worst_imbalance(image) > self._settings.rebalance_percentage / 100:
+                yield "rebalance", self._rebalance
+        if self._settings.idle_record_s and now >= self._idle_at:
+            yield "idle", lambda image: decided([NoOpRecord()], None)
+
+    def _rebalance(self, image: Image) -> Decision[None]:
+        records = rebalance(image, self._settings.defaults, ELECTIONS_MAX)
+        if records:
+            _log.info("leaders.rebalanced", partitions=len(records))
+        return decided(records, None)
+
+
+def worst_imbalance(image: Image) -> float:
+    """The largest share, over the brokers, of partitions they should lead and do not."""
+    preferred: Counter[int] = Counter()
+    missing: Counter[int] = Counter()
+    for _, _, partition in image.partitions():
+        preferred[partition.preferred_leader] += 1
+        missing[partition.preferred_leader] += partition.leader != partition.preferred_leader
+    return max((missing[broker] / preferred[broker] for broker in preferred if image.active(broker)), default=0.0)

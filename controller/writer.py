@@ -1,0 +1,104 @@
+"""Proposed and committed: the two images of the active controller, and the replies between them.
+
+Decisions are made on the proposed image, which runs ahead of the committed one by what is proposed and not yet
+committed. A reply waits until everything its decision saw is committed, also when it is an error or when there
+was nothing to write: no answer may rest on a state that can still be lost. When leadership is lost, `drop`
+forgets what was proposed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rookery.controller.quorum import Quorum
+from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.codec import encode
+from rookery.core.metadata.delta import Delta
+from rookery.core.metadata.fold import Fold
+from rookery.core.metadata.image import Image
+from rookery.core.metadata.records import Record
+from rookery.core.metadata_log import CommittedBatch, SnapshotId
+
+Release = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    epoch: int
+    last_offset: int
+    changes: Changes
+
+
+class Writer:
+    """Turns records into proposals, commits into images, and lets replies go in order."""
+
+    def __init__(self, quorum: Quorum) -> None:
+        self._quorum = quorum
+        self._fold = Fold()
+        self._proposals: deque[_Proposal] = deque()
+        self._parked: deque[tuple[int, Release]] = deque()
+
+    @property
+    def committed(self) -> Image:
+        return self._fold.image
+
+    @property
+    def proposed(self) -> Image:
+        return self._proposals[-1].changes.after if self._proposals else self.committed
+
+    @property
+    def parked(self) -> int:
+        return len(self._parked)
+
+    def propose(self, epoch: int, records: Sequence[Record]) -> Image:
+        """Propose `records` as one batch; the image they lead to is the proposed one from now on. Raises
+        NotControllerError, and proposes nothing, unless this node leads `epoch`."""
+        before = self.proposed
+        first = before.offset + 1
+        changes = _replay(before, records, first, epoch)  # before anything is written: it must fit
+        last = self._quorum.propose(epoch, [encode(record) for record in records])
+        if last != first + len(records) - 1:  # the quorum's own records lie in between
+            changes = _replay(before, records, last - len(records) + 1, epoch)
+        if last > self.committed.offset:
+            self._proposals.append(_Proposal(epoch, last, changes))
+        return changes.after
+
+    def park(self, release: Release) -> None:
+        """Call `release` as soon as all that is proposed now is committed."""
+        offset = self.proposed.offset
+        if offset <= self.committed.offset:
+            release()
+        else:
+            self._parked.append((offset, release))
+
+    def commit(self, batch: CommittedBatch) -> Changes | None:
+        """What the batch changed; None where it was known."""
+        head = self._proposals[0] if self._proposals else None
+        if head is None:
+            return self._fold.on_commit(batch)
+        if (head.epoch, head.last_offset) != (batch.epoch, batch.last_offset):
+            raise RuntimeError(f"proposed {head.epoch}:{head.last_offset}, committed {batch.epoch}:{batch.last_offset}")
+        self._proposals.popleft()
+        return self._fold.move(head.changes)
+
+    def install(self, snapshot: SnapshotId, values: Sequence[bytes]) -> Changes | None:
+        return self._fold.on_snapshot(snapshot, values)
+
+    def release(self) -> None:
+        """Let the replies go that waited for what is committed."""
+        while self._parked and self._parked[0][0] <= self.committed.offset:
+            self._parked.popleft()[1]()
+
+    def drop(self) -> list[Release]:
+        """Leadership is lost: forget what was proposed. The parked replies will not become true here."""
+        dropped = [release for _, release in self._parked]
+        self._proposals.clear()
+        self._parked.clear()
+        return dropped
+
+
+def _replay(before: Image, records: Sequence[Record], first: int, epoch: int) -> Changes:
+    delta = Delta(before)
+    for offset, record in enumerate(records, first):
+        delta.replay(record, offset)
+    return delta.apply(epoch=epoch)
