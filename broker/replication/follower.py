@@ -1,0 +1,384 @@
+"""Following one leader: all partitions that follow it are fetched over one connection.
+
+A fetch offset is an acknowledgement, so the next fetch goes out as soon as the answer to the last one is written,
+from within the same call: what arrives is appended straight from the receive buffer. An answer is applied only
+where nothing changed since it was asked for. A partition that cannot go on (the leader does not know the epoch yet,
+its log parted from the leader's) steps aside and does not hold up the others.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+from rookery.broker.replication.follower_session import FollowerSession, Key, Position
+from rookery.core.clock import Clock
+from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.logs import get_logger
+from rookery.core.net.connection import Connection, ConnectionLostError
+from rookery.core.net.network import Network
+from rookery.core.types import TopicPartition
+from rookery.core.wire.apis.fetch import FETCH, FetchRequest, FetchResponse, PartitionData, ReplicaState
+from rookery.core.wire.primitives import Buffer
+
+FETCH_VERSION_MAX = 16
+FIRST_PAUSE_S = 0.02
+_log = get_logger("broker.replication.follower")
+
+_LEADER_BEHIND = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    }
+)
+"""Errors that pass when the leader has learnt what this broker knows already."""
+
+
+class Followed(Protocol):
+    """A partition as a follower's fetcher needs it. `truncate_to_leader` and `restart_at` block."""
+
+    @property
+    def topic_id(self) -> UUID: ...
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def topic_partition(self) -> TopicPartition: ...
+
+    def position(self) -> Position: ...
+
+    def apply_fetched(
+        self, records: Buffer, *, high_watermark: int, leader_log_start: int, now_ms: int
+    ) -> None: ...
+
+    def truncate_to_leader(self, epoch: int, end_offset: int, now_ms: int) -> None: ...
+
+    def restart_at(self, offset: int, now_ms: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Where a leader is reached on the inter-broker listener."""
+
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerSettings:
+    wait_ms_max: int = 500
+    bytes_min: int = 1
+    response_bytes_max: int = 1 << 20
+    partition_bytes_max: int = 1 << 20
+    backoff_ms_max: int = 1000
+    request_timeout_ms: int = 30_000
+
+
+class LeaderFollower:
+    """Follows one leader until cancelled."""
+
+    def __init__(
+        self,
+        leader: Leader,
+        *,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        settings: FollowerSettings,
+        clock: Clock,
+        network: Network,
+        on_failed: Callable[[Followed, Exception], None],
+    ) -> None:
+        self.leader = leader
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._settings = settings
+        self._clock = clock
+        self._network = network
+        self._on_failed = on_failed
+        self._session = FollowerSession(settings.partition_bytes_max)
+        self._partitions: dict[Key, Followed] = {}
+        self._aside: dict[Key, _Aside] = {}
+        self._moved: dict[Key, None] = {}
+        """Partitions the leader has to be told of in the next request; a dict, for its order."""
+        self._gone: dict[Key, None] = {}
+        self._tried: dict[Key, float] = {}
+        """The last pause of partitions that are being tried again."""
+        self._high_watermarks: dict[Key, int] = {}
+        self._changed = asyncio.Event()
+        self._connection: Connection | None = None
+        self._answered = asyncio.Event()
+        self._heard_at = 0.0
+        self._tasks: asyncio.TaskGroup | None = None
+
+    # --- which partitions -----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def follow(self, partition: Followed) -> None:
+        """Fetch a partition from now on; called again when its leader epoch changed."""
+        key = (partition.topic_id, partition.index)
+        self._partitions[key] = partition
+        self._resume(key)
+
+    def unfollow(self, topic_id: UUID, index: int) -> None:
+        key = (topic_id, index)
+        self._partitions.pop(key, None)
+        self._aside.pop(key, None)
+        self._moved.pop(key, None)
+        self._high_watermarks.pop(key, None)
+        self._gone[key] = None
+
+    def _resume(self, key: Key) -> None:
+        """Fetch a partition with the next request."""
+        self._aside.pop(key, None)
+        self._gone.pop(key, None)
+        self._moved[key] = None
+        self._changed.set()
+
+    def hand_over(self, successor: "LeaderFollower") -> None:
+        """Let another follower go on with all partitions."""
+        for partition in self._partitions.values():
+            successor.follow(partition)
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """Records each partition is behind what its leader last called committed."""
+        return {
+            partition.topic_partition: max(0, self._high_watermarks.get(key, 0) - partition.position().offset)
+            for key, partition in self._partitions.items()
+        }
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Connect, fetch, and connect again after a pause, until cancelled."""
+        pause = FIRST_PAUSE_S
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            while True:
+                self._heard_at = 0.0
+                try:
+                    await self._follow_once()
+                except (OSError, ConnectionLostError, KafkaError) as error:
+                    if self._heard_at:
+                        pause = FIRST_PAUSE_S
+                    _log.warning(
+                        "follower.disconnected", leader=self.leader.id, reason=str(error), retry_in_s=pause
+                    )
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, self._settings.backoff_ms_max / 1000)
+
+    async def _follow_once(self) -> None:
+        """One connection, from its opening to its end."""
+        connection = await Connection.open(
+            self.leader.host,
+            self.leader.port,
+            client_id=f"broker-{self._node_id}-fetcher",
+            network=self._network,
+        )
+        self._connection = connection
+        self._session.reset()
+        try:
+            version = connection.version_for(FETCH, FETCH_VERSION_MAX)
+            await self._fetch_rounds(connection, version)
+        finally:
+            self._connection = None
+            connection.close()
+
+    async def _fetch_rounds(self, connection: Connection, version: int) -> None:
+        """Send when there is something to fetch; answers send the next request themselves."""
+        while not connection.closed:
+            self._changed.clear()
+            self._answered.clear()
+            if self._send(connection, version):
+                await self._until_answered()
+            else:
+                await self._until_changed(self._next_retry_s())
+        raise ConnectionLostError(f"leader {self.leader.id} closed the connection")
+
+    async def _until_answered(self) -> None:
+        """Wait until the chain of requests and answers stops; a leader that falls silent is given up."""
+        silence_s_max = (self._settings.wait_ms_max + self._settings.request_timeout_ms) / 1000
+        self._heard_at = self._clock.monotonic()
+        while not self._answered.is_set():
+            left = self._heard_at + silence_s_max - self._clock.monotonic()
+            if left <= 0:
+                raise ConnectionLostError(f"leader {self.leader.id} did not answer for {silence_s_max:g} s")
+            try:
+                async with asyncio.timeout(left):
+                    await self._answered.wait()
+            except TimeoutError:
+                continue
+
+    async def _until_changed(self, timeout_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _send(self, connection: Connection, version: int) -> bool:
+        """Send the next fetch; False when there is nothing to fetch now."""
+        self._resume_due()
+        if len(self._aside) >= len(self._partitions):
+            return False
+        names = self._partitions if self._session.begins else self._moved
+        positions = {
+            key: self._partitions[key].position()
+            for key in names
+            if key in self._partitions and key not in self._aside
+        }
+        part = self._session.next_request(positions, self._gone)
+        self._moved.clear()
+        self._gone.clear()
+        request = FetchRequest(
+            replica_id=self._node_id,
+            replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=self._broker_epoch()),
+            max_wait_ms=self._wait_ms(),
+            min_bytes=self._settings.bytes_min,
+            max_bytes=self._settings.response_bytes_max,
+            session_id=part.session_id,
+            session_epoch=part.session_epoch,
+            topics=part.topics,
+            forgotten_topics_data=part.forgotten,
+        )
+
+        def received(response: FetchResponse | None, error: BaseException | None) -> None:
+            if response is None:
+                self._answered.set()  # the connection ended; the loop sees that
+                return
+            self._heard_at = self._clock.monotonic()
+            self._apply(response)
+            if connection.closed or self._changed.is_set() or not self._send(connection, version):
+                self._answered.set()
+
+        connection.call(FETCH, version, request, received)
+        return True
+
+    def _resume_due(self) -> None:
+        """Partitions whose pause is over are fetched again."""
+        now = self._clock.monotonic()
+        for key in [key for key, aside in self._aside.items() if aside.until <= now]:
+            self._moved[key] = None
+            self._gone.pop(key, None)
+            self._tried[key] = self._aside.pop(key).pause
+
+    def _wait_ms(self) -> int:
+        """Shorter than usual while a partition waits for its next try."""
+        retry_s = self._next_retry_s()
+        if retry_s is None:
+            return self._settings.wait_ms_max
+        return min(self._settings.wait_ms_max, max(1, round(retry_s * 1000)))
+
+    def _next_retry_s(self) -> float | None:
+        now = self._clock.monotonic()
+        waiting = [aside.until - now for aside in self._aside.values() if now < aside.until < _FOREVER]
+        return min(waiting, default=None)
+
+    # --- answers --------------------------------------------------------------------------------------------
+
+    def _apply(self, response: FetchResponse) -> None:
+        if not self._session.answered(response.error_code, response.session_id):
+            return
+        if response.error_code:
+            _log.warning("follower.refused", leader=self.leader.id, error=ErrorCode(response.error_code).name)
+            self._session.reset()
+            return
+        now_ms = self._clock.wall_ms()
+        for topic in response.responses:
+            for data in topic.partitions:
+                self._apply_partition((topic.topic_id, data.partition_index), data, now_ms)
+
+    def _apply_partition(self, key: Key, data: PartitionData, now_ms: int) -> None:
+        partition = self._partitions.get(key)
+        if partition is None or key in self._aside:
+            return
+        if self._session.sent(key) != partition.position():
+            return  # it moved on since it was asked for
+        try:
+            if data.error_code:
+                self._on_error(key, partition, data)
+            elif data.diverging_epoch is not None and data.diverging_epoch.epoch >= 0:
+                diverging = data.diverging_epoch
+                self._off_loop(
+                    key, partition, partition.truncate_to_leader, diverging.epoch, diverging.end_offset
+                )
+            else:
+                self._tried.pop(key, None)
+                self._high_watermarks[key] = data.high_watermark
+                self._moved[key] = None
+                partition.apply_fetched(
+                    data.records if data.records is not None else b"",
+                    high_watermark=data.high_watermark,
+                    leader_log_start=data.log_start_offset,
+                    now_ms=now_ms,
+                )
+        except KafkaError as error:
+            self._step_aside(key, partition, str(error))
+
+    def _on_error(self, key: Key, partition: Followed, data: PartitionData) -> None:
+        code = ErrorCode(data.error_code)
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._off_loop(key, partition, partition.restart_at, data.log_start_offset)
+        elif code == ErrorCode.FENCED_LEADER_EPOCH:
+            self._put_aside(key, _Aside(until=_FOREVER))  # until this broker's metadata has caught up
+        elif code in _LEADER_BEHIND:
+            self._step_aside(key, partition, code.name)
+        else:
+            _log.error(
+                "follower.partition.refused", partition=str(partition.topic_partition), error=code.name
+            )
+            self._step_aside(key, partition, code.name)
+
+    def _put_aside(self, key: Key, aside: "_Aside") -> None:
+        self._aside[key] = aside
+        self._moved.pop(key, None)
+        self._gone[key] = None
+
+    def _step_aside(self, key: Key, partition: Followed, reason: str) -> None:
+        """Try again later, after longer and longer pauses."""
+        before = self._aside.get(key)
+        pause = (
+            FIRST_PAUSE_S if before is None else min(before.pause * 2, self._settings.backoff_ms_max / 1000)
+        )
+        self._aside[key] = _Aside(until=self._clock.monotonic() + pause, pause=pause)
+        self._session.forget(key)
+        _log.debug(
+            "follower.partition.waits", partition=str(partition.topic_partition), reason=reason, pause_s=pause
+        )
+
+    def _off_loop(self, key: Key, partition: Followed, work: Callable[..., None], *arguments: Any) -> None:
+        """Cutting a log waits for the disk: the partition steps aside until it is done."""
+        if self._tasks is None:
+            return
+        self._put_aside(key, _Aside(until=_FOREVER))
+
+        async def run() -> None:
+            try:
+                await asyncio.to_thread(work, *arguments, self._clock.wall_ms())
+            except Exception as error:
+                self._on_failed(partition, error)
+                return
+            if self._partitions.get(key) is partition:
+                self._resume(key)
+
+        self._tasks.create_task(run(), name=f"truncate {partition.topic_partition}")
+
+
+_FOREVER = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """Until when a partition is not fetched, and how long that is."""
+
+    until: float
+    pause: float = FIRST_PAUSE_S
