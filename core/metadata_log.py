@@ -1,14 +1,37 @@
-"""What readers of the metadata log are given, in controllers and brokers alike."""
+"""The metadata log as its readers see it, in controllers and brokers alike: what they are given, and how its
+batches and snapshots are read.
 
+Values are opaque here. A control batch holds one record for Raft itself: its key is Kafka's (version and type,
+16 bits each), its value a message of raft.proto.
+"""
+
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
 
+from google.protobuf.message import DecodeError
+
+from rookery.core.errors import CorruptMessageError
 from rookery.core.wire.batch import Buffer, batches, verify
+from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import read_records
+from rookery.proto import raft_pb2 as pb
 
 METADATA_LOG = "__cluster_metadata-0"
 """The folder of the metadata log."""
+CONTROL_VERSION = 0
+CONTROL_KEY = struct.Struct(">hh")
+
+
+class Control(IntEnum):
+    """Kafka's types of control records, as far as they occur here."""
+
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    VOTERS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +81,36 @@ def committed_batches(data: Buffer, start: int, end: int) -> Iterator[CommittedB
         verify(data, position, header)
         values = tuple(record.value or b"" for record in read_records(data, position))
         yield CommittedBatch(header.base_offset, header.partition_leader_epoch, values, header.base_timestamp)
+
+
+def read_control(data: Buffer, position: int = 0) -> tuple[Control, bytes]:
+    """Type and content of the control batch at `position`; CorruptMessageError for one that is not known."""
+    records = read_records(data, position)
+    try:
+        version, number = CONTROL_KEY.unpack(records[0].key or b"")
+        if version != CONTROL_VERSION:
+            raise ValueError(f"version {version}")
+        return Control(number), records[0].value or b""
+    except (struct.error, IndexError, ValueError) as error:
+        raise CorruptMessageError(f"a control record this release does not know: {error}") from error
+
+
+def read_snapshot(name: str, data: Buffer) -> tuple[bytes, list[bytes]]:
+    """The voters record and the values of a whole snapshot; CorruptMessageError if it is damaged or cut short."""
+    voters, values, footer = b"", list[bytes](), None
+    try:
+        for position, header in batches(data):
+            verify(data, position, header)
+            if header.control:
+                kind, content = read_control(data, position)
+                if kind == Control.VOTERS:
+                    voters = content
+                elif kind == Control.SNAPSHOT_FOOTER:
+                    footer = pb.SnapshotFooterRecord.FromString(content)
+            else:
+                values.extend(record.value or b"" for record in read_records(data, position))
+    except (WireError, CorruptMessageError, DecodeError) as error:
+        raise CorruptMessageError(f"the snapshot {name} is damaged: {error}") from error
+    if footer is None or footer.records != len(values):
+        raise CorruptMessageError(f"the snapshot {name} is not whole: it holds {len(values)} values")
+    return voters, values

@@ -1,12 +1,9 @@
 """Raft's batches as bytes of the log: record batches v2, as everywhere in Kafka.
 
-A data batch is what one proposal wrote. A control batch holds one record whose key is Kafka's (version and
-type, 16 bits each) and whose value is a message of raft.proto; Raft itself reads only those.
+A data batch is what one proposal wrote; control batches are Raft's own (`core.metadata_log` says how they look).
 """
 
-import struct
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 from uuid import UUID
 
 from google.protobuf.message import DecodeError, Message
@@ -14,22 +11,11 @@ from google.protobuf.message import DecodeError, Message
 from rookery.controller.raft.messages import Batch, BatchKind
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.core.errors import CorruptMessageError
+from rookery.core.metadata_log import CONTROL_KEY, CONTROL_VERSION, Control, read_control
 from rookery.core.wire.batch import BatchHeader, Buffer, batches, stamp, verify
 from rookery.core.wire.primitives import WireError
-from rookery.core.wire.records import Record, build_batch, read_records
+from rookery.core.wire.records import Record, build_batch
 from rookery.proto import raft_pb2 as pb
-
-CONTROL_VERSION = 0
-_CONTROL_KEY = struct.Struct(">hh")
-
-
-class Control(IntEnum):
-    """Kafka's types of control records, as far as they occur here."""
-
-    LEADER_CHANGE = 2
-    SNAPSHOT_HEADER = 3
-    SNAPSHOT_FOOTER = 4
-    VOTERS = 6
 
 
 def data_batch(values: Sequence[bytes], now_ms: int, base_offset: int = 0, epoch: int = -1) -> bytearray:
@@ -41,7 +27,7 @@ def data_batch(values: Sequence[bytes], now_ms: int, base_offset: int = 0, epoch
 def control_batch(
     kind: Control, content: Message, now_ms: int, base_offset: int = 0, epoch: int = -1
 ) -> bytearray:
-    key = _CONTROL_KEY.pack(CONTROL_VERSION, kind)
+    key = CONTROL_KEY.pack(CONTROL_VERSION, kind)
     record = Record(base_offset, now_ms, key, content.SerializeToString())
     return build_batch([record], leader_epoch=epoch, control=True)
 
@@ -80,18 +66,6 @@ def _batch(view: memoryview, position: int, header: BatchHeader) -> Batch:
     payload = view[position : position + header.size]
     count = header.last_offset_delta + 1
     return Batch(header.base_offset, header.partition_leader_epoch, kind, count, payload, voters)
-
-
-def read_control(data: Buffer, position: int = 0) -> tuple[Control, bytes]:
-    """Type and content of the control batch at `position`; CorruptMessageError for one that is not known."""
-    records = read_records(data, position)
-    try:
-        version, number = _CONTROL_KEY.unpack(records[0].key or b"")
-        if version != CONTROL_VERSION:
-            raise ValueError(f"version {version}")
-        return Control(number), records[0].value or b""
-    except (struct.error, IndexError, ValueError) as error:
-        raise CorruptMessageError(f"a control record this release does not know: {error}") from error
 
 
 def voters_record(voters: Iterable[Voter]) -> pb.VotersRecord:

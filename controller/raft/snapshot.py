@@ -9,19 +9,12 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from google.protobuf.message import DecodeError
-
-from rookery.controller.raft.batches import Control, control_batch, data_batch, read_control, voters_of
-from rookery.controller.raft.batches import voters_record as voters_message
+from rookery.controller.raft.batches import control_batch, data_batch, voters_of, voters_record
 from rookery.controller.raft.errors import CorruptStateError
 from rookery.controller.raft.ready import SnapshotChunk
 from rookery.controller.raft.voters import VoterSet
 from rookery.core.disk import Disk, File, write_whole
-from rookery.core.errors import CorruptMessageError
-from rookery.core.metadata_log import SnapshotId
-from rookery.core.wire.batch import batches, verify
-from rookery.core.wire.primitives import WireError
-from rookery.core.wire.records import read_records
+from rookery.core.metadata_log import Control, SnapshotId, read_snapshot
 from rookery.proto import raft_pb2 as pb
 
 SUFFIX = ".checkpoint"
@@ -86,14 +79,14 @@ class Snapshots:
         """Turn a complete download into a snapshot, durably; returns the voters in it. Blocks; for a thread.
         CorruptMessageError if it is damaged."""
         path = self.path(snapshot, DOWNLOADING)
-        voters, _ = _check(path, self._disk.read(path))
+        voters, _ = read_snapshot(path, self._disk.read(path))
         file = self._disk.open(path)
         try:
             file.sync()
         finally:
             file.close()
         self._publish(path, snapshot)
-        return voters
+        return voters_of(voters)
 
     def read_chunk(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
         """(size of the snapshot, bytes from `position`), or None if there is no such snapshot."""
@@ -109,7 +102,8 @@ class Snapshots:
     def load(self, snapshot: SnapshotId) -> tuple[VoterSet, list[bytes]]:
         """The voters and the values of a snapshot. Blocks; for a thread."""
         path = self.path(snapshot)
-        return _check(path, self._disk.read(path))
+        voters, values = read_snapshot(path, self._disk.read(path))
+        return voters_of(voters), values
 
     def _fresh(self, path: str) -> File:
         if self._disk.exists(path):
@@ -124,31 +118,10 @@ class Snapshots:
 def _batches(epoch: int, voters: VoterSet, values: Iterable[bytes], now_ms: int) -> Iterator[bytearray]:
     header = pb.SnapshotHeaderRecord(written_ms=now_ms)
     yield control_batch(Control.SNAPSHOT_HEADER, header, now_ms, 0, epoch)
-    yield control_batch(Control.VOTERS, voters_message(voters), now_ms, 1, epoch)
+    yield control_batch(Control.VOTERS, voters_record(voters), now_ms, 1, epoch)
     rest, count = iter(values), 0
     while part := list(islice(rest, VALUES_PER_BATCH)):
         yield data_batch(part, now_ms, 2 + count, epoch)
         count += len(part)
     footer = pb.SnapshotFooterRecord(records=count)
     yield control_batch(Control.SNAPSHOT_FOOTER, footer, now_ms, 2 + count, epoch)
-
-
-def _check(path: str, data: bytes) -> tuple[VoterSet, list[bytes]]:
-    """What is in a snapshot file; raises CorruptMessageError unless it is whole and undamaged."""
-    voters, values, footer = VoterSet(), list[bytes](), None
-    try:
-        for position, header in batches(data):
-            verify(data, position, header)
-            if header.control:
-                kind, content = read_control(data, position)
-                if kind == Control.VOTERS:
-                    voters = voters_of(content)
-                elif kind == Control.SNAPSHOT_FOOTER:
-                    footer = pb.SnapshotFooterRecord.FromString(content)
-            else:
-                values.extend(record.value or b"" for record in read_records(data, position))
-    except (WireError, CorruptMessageError, DecodeError) as error:
-        raise CorruptMessageError(f"the snapshot {path} is damaged: {error}") from error
-    if footer is None or footer.records != len(values):
-        raise CorruptMessageError(f"the snapshot {path} is not whole: it holds {len(values)} values")
-    return voters, values

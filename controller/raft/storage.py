@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rookery.controller.raft import quorum_state
-from rookery.controller.raft.batches import Control, encode, read_control, voters_of
+from rookery.controller.raft.batches import encode, voters_of
 from rookery.controller.raft.errors import CorruptStateError
 from rookery.controller.raft.log import LogSummary
 from rookery.controller.raft.quorum_state import QuorumStateLostError
@@ -20,7 +20,7 @@ from rookery.core.disk import Disk, replace_file
 from rookery.core.log import FlushJob, Log, LogConfig
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
 from rookery.core.log.names import DELETED
-from rookery.core.metadata_log import METADATA_LOG, SnapshotId
+from rookery.core.metadata_log import METADATA_LOG, Control, SnapshotId, read_control
 from rookery.core.types import TopicPartition
 
 _PARTITION = TopicPartition("__cluster_metadata", 0)

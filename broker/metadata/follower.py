@@ -1,0 +1,198 @@
+"""A broker's reader of the metadata log: finds the quorum's leader, fetches on, delivers what is committed.
+
+It keeps nothing on disk and never votes: after a restart it begins with the leader's snapshot. The leader holds
+each Fetch open until there is news, so a committed record arrives within one round trip; and the open Fetch is
+what tells the controller that this broker is alive.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from rookery.broker.metadata.tail import Tail
+from rookery.core.errors import CorruptMessageError
+from rookery.core.logs import get_logger
+from rookery.core.metadata_log import MetadataListener, SnapshotId, read_snapshot
+from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.tls import Tls
+from rookery.core.service import Service
+from rookery.proto import raft_pb2 as pb
+from rookery.proto.raft_pb2_grpc import RaftStub
+
+_log = get_logger("broker.metadata")
+VERSION = 1
+NO_LEADER = -1
+SNAPSHOT_BYTES_MAX = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerSettings:
+    cluster_id: str
+    node_id: int
+    bootstrap: tuple[str, ...]
+    """controller.quorum.bootstrap.servers"""
+    tls: Tls | None = None
+    max_wait_ms: int = 500
+    request_timeout_ms: int = 2000
+    fetch_bytes: int = 1 << 20
+    tail_bytes_max: int = 16 << 20
+    retry_ms: int = 50
+    """Pause after a failure; doubled up to ten times that while failures go on."""
+
+
+class MetadataFollower(Service):
+    """Feeds one listener. Calls to it never overlap."""
+
+    name = "metadata-follower"
+
+    def __init__(self, settings: FollowerSettings, listener: MetadataListener) -> None:
+        if not settings.bootstrap:
+            raise ValueError("controller.quorum.bootstrap.servers names no controller, so the quorum cannot be found")
+        self._settings = settings
+        self._listener = listener
+        self._tail = Tail()
+        self._leader = pb.Leader(id=NO_LEADER)
+        self._high_watermark = 0
+        self._round = 0
+        self._bootstrap = cycle(settings.bootstrap)
+        self._endpoint = next(self._bootstrap)
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._failures = 0
+
+    @property
+    def leader(self) -> tuple[int, int, str]:
+        """(id or -1, epoch, address or empty) of the active controller, as last heard."""
+        return self._leader.id, self._leader.epoch, self._leader.endpoint
+
+    @property
+    def position(self) -> int:
+        """Everything below is delivered."""
+        return self._tail.committed
+
+    @property
+    def high_watermark(self) -> int:
+        """What the leader last said is committed; the difference to `position` is this broker's lag."""
+        return self._high_watermark
+
+    async def serve(self) -> None:
+        while True:
+            try:
+                await self._fetch_once()
+            except (grpc.aio.AioRpcError, CorruptMessageError) as error:
+                self._failed(error)
+                await self._pause()
+
+    async def stop(self) -> None:
+        channels = [channel.close() for channel in self._channels.values()]
+        self._channels.clear()
+        await asyncio.gather(*channels)
+
+    async def _fetch_once(self) -> None:
+        settings, tail = self._settings, self._tail
+        request = pb.FetchRequest(
+            caller=self._caller(),
+            epoch=self._leader.epoch,
+            log_end=pb.LogPosition(offset=tail.end_offset, epoch=tail.end_epoch),
+            high_watermark=self._high_watermark,
+            max_wait_ms=settings.max_wait_ms,
+            max_bytes=settings.fetch_bytes,
+            round=self._round,
+            in_memory=True,
+        )
+        timeout_s = (settings.max_wait_ms + settings.request_timeout_ms) / 1000
+        response = await self._stub().Fetch(request, timeout=timeout_s)
+        learned = self._learn(response.leader)
+        if response.error:
+            await self._refused(learned)
+        elif response.HasField("snapshot"):
+            await self._fetch_snapshot(SnapshotId(response.snapshot.offset, response.snapshot.epoch))
+        else:
+            self._take(response)
+            if tail.size > settings.tail_bytes_max:
+                tail.truncate(tail.committed)  # nothing gets committed: wait instead of hoarding
+                await self._pause()
+
+    def _take(self, response: pb.FetchResponse) -> None:
+        self._failures = 0
+        self._round = response.round
+        if response.HasField("diverging"):
+            self._tail.truncate(response.diverging.offset)
+        self._tail.append(response.records)
+        self._high_watermark = max(self._high_watermark, response.high_watermark)
+        for batch in self._tail.take(response.high_watermark):
+            self._listener.on_commit(batch)
+
+    async def _fetch_snapshot(self, snapshot: SnapshotId) -> None:
+        data = bytearray()
+        size = 1
+        while len(data) < size:
+            request = pb.FetchSnapshotRequest(
+                caller=self._caller(),
+                epoch=self._leader.epoch,
+                snapshot=pb.LogPosition(offset=snapshot.end_offset, epoch=snapshot.epoch),
+                position=len(data),
+            )
+            before = len(data)
+            async for piece in self._stub().FetchSnapshot(
+                request, timeout=self._settings.request_timeout_ms / 1000
+            ):
+                if piece.error or piece.size > SNAPSHOT_BYTES_MAX:
+                    self._learn(piece.leader)
+                    raise CorruptMessageError(f"snapshot {snapshot} of {piece.size} bytes: error {piece.error}")
+                data += piece.data
+                size = piece.size
+            if len(data) == before:
+                raise CorruptMessageError(f"snapshot {snapshot} ends at byte {before} of {size}")
+        _, values = await asyncio.to_thread(read_snapshot, str(snapshot), bytes(data))
+        self._tail.restart_at(snapshot)
+        self._high_watermark = max(self._high_watermark, snapshot.end_offset)
+        _log.info("metadata.snapshot", end_offset=snapshot.end_offset, values=len(values), size=len(data))
+        self._listener.on_snapshot(snapshot, values)
+
+    def _learn(self, leader: pb.Leader) -> bool:
+        """Take over what a node says of the leader, unless it is older than what is known; whether it was news."""
+        known = self._leader
+        found = leader.epoch == known.epoch and known.id == NO_LEADER and leader.id != NO_LEADER
+        if leader.epoch <= known.epoch and not found:
+            return False
+        self._leader = leader
+        self._round = 0
+        if leader.endpoint:
+            self._endpoint = leader.endpoint
+        _log.info("metadata.leader", leader=leader.id, epoch=leader.epoch, endpoint=leader.endpoint)
+        self._listener.on_leader(leader.id, leader.epoch)
+        return True
+
+    async def _refused(self, learned: bool) -> None:
+        """The node asked does not lead, or one of the two was behind. With what it told, ask again; else ask
+        another."""
+        if not learned:
+            self._endpoint = next(self._bootstrap)
+            await self._pause()
+
+    def _failed(self, error: Exception) -> None:
+        why = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.aio.AioRpcError) else str(error)
+        if self._failures == 0:
+            _log.warning("metadata.fetch.failed", endpoint=self._endpoint, why=why)
+        self._endpoint = next(self._bootstrap)
+        if self._leader.id != NO_LEADER:
+            self._leader = pb.Leader(id=NO_LEADER, epoch=self._leader.epoch)
+            self._listener.on_leader(NO_LEADER, self._leader.epoch)
+
+    async def _pause(self) -> None:
+        pause_ms = self._settings.retry_ms * min(2**self._failures, 10)
+        self._failures = min(self._failures + 1, 10)
+        await asyncio.sleep(pause_ms / 1000)
+
+    def _caller(self) -> pb.Caller:
+        settings = self._settings
+        return pb.Caller(cluster_id=settings.cluster_id, version=VERSION, node_id=settings.node_id, to_id=-1)
+
+    def _stub(self) -> Any:
+        if self._endpoint not in self._channels:
+            self._channels[self._endpoint] = open_channel(self._endpoint, self._settings.tls)
+        return RaftStub(self._channels[self._endpoint])  # type: ignore[no-untyped-call]
