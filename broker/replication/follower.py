@@ -345,12 +345,8 @@ class LeaderFollower:
 
     def _step_aside(self, key: Key, partition: Followed, reason: str) -> None:
         """Try again later, after longer and longer pauses."""
-        before = self._aside.get(key)
-        pause = (
-            FIRST_PAUSE_S if before is None else min(before.pause * 2, self._settings.backoff_ms_max / 1000)
-        )
-        self._aside[key] = _Aside(until=self._clock.monotonic() + pause, pause=pause)
-        self._session.forget(key)
+        pause = min(self._tried.pop(key, FIRST_PAUSE_S / 2) * 2, self._settings.backoff_ms_max / 1000)
+        self._put_aside(key, _Aside(until=self._clock.monotonic() + pause, pause=pause))
         _log.debug(
             "follower.partition.waits", partition=str(partition.topic_partition), reason=reason, pause_s=pause
         )
