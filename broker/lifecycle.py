@@ -1,0 +1,266 @@
+"""The broker's membership: register, keep the session alive, come out of the fence, and leave in order.
+
+    starting → registered (fenced) → caught up → unfenced = running → shutting down
+
+A broker that was restarted serves nothing until it has replayed the metadata log past its own registration and
+the controller has let it out of the fence: until then, what it knows may be older than what was decided about it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+from uuid import UUID
+
+from rookery.core.errors import KafkaError, StaleBrokerEpochError
+from rookery.core.logs import get_logger
+from rookery.core.metadata.image import Endpoint, FeatureRange, Image
+from rookery.core.metadata.requests import (
+    HeartbeatReply,
+    HeartbeatRequest,
+    HoldSessionRequest,
+    RegisterBrokerReply,
+    RegisterBrokerRequest,
+)
+from rookery.core.service import Service
+
+NO_EPOCH = -1
+RETRY_S = 0.1
+_log = get_logger("broker.lifecycle")
+
+
+class BrokerState(IntEnum):
+    """The numbers of Kafka's BrokerState metric."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+class ControllerAsk(Protocol):
+    """The active controller, wherever it is."""
+
+    async def ask(self, request: Any, *, timeout_s: float = 30.0) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Who registers."""
+
+    cluster_id: str
+    node_id: int
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[FeatureRange, ...]
+    rack: str | None
+    log_dirs: tuple[UUID, ...]
+    previous_broker_epoch: int
+    heartbeat_s: float
+    registration_timeout_s: float
+
+
+class RegistrationError(Exception):
+    """The cluster did not take this broker in."""
+
+
+class Lifecycle(Service):
+    """Owns the broker's session with the controller."""
+
+    name = "lifecycle"
+
+    def __init__(
+        self,
+        membership: Membership,
+        controller: ControllerAsk,
+        *,
+        image: Callable[[], Image],
+        offline_dirs: Callable[[], tuple[UUID, ...]],
+    ) -> None:
+        self._membership = membership
+        self._controller = controller
+        self._image = image
+        self._offline_dirs = offline_dirs
+        self._beat_now = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._want_shut_down = False
+        self._may_shut_down = asyncio.Event()
+        self._ready = False
+        self.epoch = NO_EPOCH
+        self.fenced = True
+        self.state = BrokerState.NOT_RUNNING
+
+    # --- what others ask ------------------------------------------------------------------------------------
+
+    def ready(self) -> None:
+        """Everything the metadata log demands of this broker has been done: it may come out of the fence."""
+        self._ready = True
+        self._beat_now.set()
+
+    def metadata_changed(self) -> None:
+        """The image moved on."""
+        self._changed.set()
+
+    def dirs_changed(self) -> None:
+        """A log directory failed: the controller hears of it at once."""
+        self._beat_now.set()
+
+    @property
+    def running(self) -> bool:
+        """Registered, caught up, and not fenced in this broker's own view of the cluster."""
+        registered = self._image().brokers.get(self._membership.node_id)
+        return registered is not None and registered.epoch == self.epoch and not registered.fenced
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the metadata log has been replayed past this incarnation's registration."""
+        registered = self._image().brokers.get(self._membership.node_id)
+        return self.epoch != NO_EPOCH and registered is not None and registered.epoch == self.epoch
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        self.state = BrokerState.STARTING
+
+    async def register(self) -> None:
+        """Enter the cluster; returns when the own registration has been replayed here."""
+        membership = self._membership
+        request = RegisterBrokerRequest(
+            cluster_id=membership.cluster_id,
+            broker_id=membership.node_id,
+            incarnation_id=membership.incarnation_id,
+            endpoints=membership.endpoints,
+            features=membership.features,
+            rack=membership.rack,
+            log_dirs=membership.log_dirs,
+            previous_broker_epoch=membership.previous_broker_epoch,
+        )
+        reply = await self._insist(request, membership.registration_timeout_s)
+        if not isinstance(reply, RegisterBrokerReply):
+            raise TypeError(f"not an answer to a registration: {reply!r}")
+        self.epoch = reply.broker_epoch
+        self.state = BrokerState.RECOVERY
+        _log.info("broker.registered", broker=membership.node_id, epoch=self.epoch)
+        await self._until(lambda: self.caught_up, membership.registration_timeout_s, "replay its own registration")
+
+    async def unfenced(self, timeout_s: float) -> None:
+        """Wait until this broker is out of the fence, in its own view."""
+        await self._until(lambda: self.running, timeout_s, "come out of the fence")
+        self.state = BrokerState.RUNNING
+        _log.info("broker.running", broker=self._membership.node_id, epoch=self.epoch)
+
+    async def serve(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._beat(), name="heartbeats")
+            group.create_task(self._hold_session(), name="session")
+
+    async def leave(self, timeout_s: float) -> None:
+        """Controlled shutdown: ask that all leaderships be moved, and wait until they are."""
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        self._want_shut_down = True
+        self._beat_now.set()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._may_shut_down.wait()
+            _log.info("broker.left", broker=self._membership.node_id)
+        except TimeoutError:
+            _log.warning(
+                "broker.leave.timeout",
+                broker=self._membership.node_id,
+                waited_s=timeout_s,
+                consequence="leaderships move when the controller fences this broker",
+            )
+
+    async def stop(self) -> None:
+        self.state = BrokerState.NOT_RUNNING
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    async def _insist(self, request: Any, timeout_s: float) -> Any:
+        """Ask until the controller answers; a refusal that will not pass is raised."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            try:
+                return await self._controller.ask(request, timeout_s=timeout_s)
+            except KafkaError as error:
+                passed = asyncio.get_running_loop().time() > deadline
+                if not error.retriable or passed:
+                    raise RegistrationError(
+                        f"broker {self._membership.node_id} could not register: {error}"
+                    ) from error
+                _log.info("broker.registration.retried", reason=str(error))
+            await asyncio.sleep(RETRY_S)
+
+    async def _until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise RegistrationError(
+                f"broker {self._membership.node_id} did not {what} within {timeout_s:g} s; "
+                "is a majority of the controllers up?"
+            ) from None
+
+    async def _beat(self) -> None:
+        """One heartbeat an interval, and at once when there is something to say."""
+        while True:
+            self._beat_now.clear()
+            if self.epoch != NO_EPOCH:
+                await self._heartbeat()
+            try:
+                async with asyncio.timeout(self._pause_s()):
+                    await self._beat_now.wait()
+            except TimeoutError:
+                continue
+
+    def _pause_s(self) -> float:
+        """Quicker while waiting to come out of the fence or to leave."""
+        waits = self._want_shut_down or (self._ready and self.fenced)
+        return min(RETRY_S, self._membership.heartbeat_s) if waits else self._membership.heartbeat_s
+
+    async def _heartbeat(self) -> None:
+        request = HeartbeatRequest(
+            broker_id=self._membership.node_id,
+            broker_epoch=self.epoch,
+            metadata_offset=self._image().offset,
+            want_fence=not self._ready,
+            want_shut_down=self._want_shut_down,
+            offline_log_dirs=self._offline_dirs(),
+        )
+        try:
+            reply: HeartbeatReply = await self._controller.ask(request, timeout_s=self._membership.heartbeat_s * 2)
+        except StaleBrokerEpochError as error:
+            # another process registered under this id, or the cluster forgot this one: neither can be mended here
+            raise RegistrationError(
+                f"broker {self._membership.node_id} with epoch {self.epoch} is not the one the cluster knows: "
+                f"{error}. Was another node started with the same node.id?"
+            ) from error
+        except KafkaError as error:
+            _log.warning("broker.heartbeat.failed", reason=str(error))
+            await asyncio.sleep(RETRY_S)
+            return
+        if reply.fenced != self.fenced:
+            self.fenced = reply.fenced
+            _log.info("broker.fenced" if reply.fenced else "broker.unfenced", broker=self._membership.node_id)
+        if reply.should_shut_down:
+            self._may_shut_down.set()
+
+    async def _hold_session(self) -> None:
+        """Keep one call open at the active controller: when it breaks off, the controller knows at once."""
+        while True:
+            if self.epoch == NO_EPOCH:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            try:
+                await self._controller.ask(
+                    HoldSessionRequest(self._membership.node_id, self.epoch), timeout_s=3600.0
+                )
+            except KafkaError as error:
+                _log.debug("broker.session.broken", reason=str(error))
+                await asyncio.sleep(RETRY_S)
