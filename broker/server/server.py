@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from rookery.broker.server.connection import Connection, Shared
-from rookery.broker.server.dispatch import Dispatch, Handler
+from rookery.broker.server.dispatch import Dispatch, Handler, StartTask
 from rookery.broker.server.limits import ConnectionLimits
 from rookery.broker.server.memory import RequestMemory
 from rookery.broker.server.pending import Pending
@@ -65,7 +65,7 @@ class Server(Service):
     def __init__(
         self,
         listeners: Iterable[Listener],
-        handlers: Callable[["Server"], Iterable[Handler]],
+        handlers: Callable[[StartTask], Iterable[Handler]],
         settings: ServerSettings,
         network: Network,
         metrics: Metrics,
@@ -80,7 +80,7 @@ class Server(Service):
         self.limits = ConnectionLimits(settings)
         self.memory = RequestMemory(settings.queued_request_bytes_max)
         self.settings = settings
-        self.dispatch = Dispatch(handlers(self), self.requests, self._tasks.start)
+        self.dispatch = Dispatch(handlers(self._tasks.start), self.requests, self._tasks.start)
         self._shared: Shared | None = None
         self.requests.publish(metrics)
         metrics.read_value(CONNECTIONS, "Open connections.", lambda: self.limits.count)

@@ -1,0 +1,37 @@
+"""Requests that only the controller can decide: passed on, and answered when this broker sees the result."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from rookery.broker.handlers.ports import ClusterView
+from rookery.core.errors import RequestTimedOutError
+from rookery.core.metadata.image import Image
+
+R = TypeVar("R")
+TIMEOUT_S_MIN = 0.001
+
+
+async def decide(
+    ask: Awaitable[R],
+    timeout_ms: int,
+    cluster: ClusterView,
+    visible: Callable[[R], Callable[[Image], bool] | None],
+) -> R:
+    """The controller's answer, once what it says can be seen in this broker's image, so that the client's
+    next request finds it. `visible` makes the condition; None where nothing has changed. Raises
+    KafkaError."""
+    timeout_s = max(timeout_ms / 1000, TIMEOUT_S_MIN)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    try:
+        async with asyncio.timeout(timeout_s):
+            answer = await ask
+    except TimeoutError:
+        raise RequestTimedOutError(f"the controller did not answer within {timeout_ms} ms") from None
+    condition = visible(answer)
+    if condition is not None and not await cluster.until(condition, deadline - loop.time()):
+        raise RequestTimedOutError(
+            f"the change was made, but did not reach broker {cluster.node_id} within {timeout_ms} ms"
+        )
+    return answer

@@ -1,0 +1,69 @@
+"""CreatePartitions (37): decided by the controller, answered once this broker's image has the partitions."""
+
+from collections.abc import Callable
+
+from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.server.client import Call
+from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.metadata.image import Image
+from rookery.core.metadata.requests import Assignment, CreatePartitionsReply, TopicAnswer, TopicGrowth
+from rookery.core.metadata.requests import CreatePartitionsRequest as AskController
+from rookery.core.wire.apis.create_partitions import (
+    CREATE_PARTITIONS,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from rookery.core.wire.served import Served
+
+
+class CreatePartitionsHandler:
+    served = Served(CREATE_PARTITIONS, 0, 3)
+
+    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+        self._cluster = cluster
+        self._controller = controller
+
+    async def handle(self, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+        image = self._cluster.image
+        asked = tuple(_growth(topic, image) for topic in request.topics)
+        counts = {topic.name: topic.count for topic in asked}
+
+        def visible(reply: CreatePartitionsReply) -> Callable[[Image], bool] | None:
+            grown = [topic.name for topic in reply.topics if not topic.error]
+            if request.validate_only:
+                return None
+            return lambda image: all(_partitions(image, name) >= counts[name] for name in grown)
+
+        try:
+            ask = self._controller.create_partitions(AskController(asked, request.validate_only))
+            reply = await decide(ask, request.timeout_ms, self._cluster, visible)
+        except KafkaError as error:
+            topics = [TopicAnswer(topic.name, error=error.code, message=error.message) for topic in asked]
+            reply = CreatePartitionsReply(tuple(topics))
+        return CreatePartitionsResponse(results=[_result(topic, call) for topic in reply.topics])
+
+
+def _growth(topic: CreatePartitionsTopic, image: Image) -> TopicGrowth:
+    first = _partitions(image, topic.name)
+    assignments = topic.assignments or ()
+    return TopicGrowth(
+        topic.name,
+        topic.count,
+        tuple(Assignment(first + n, tuple(one.broker_ids)) for n, one in enumerate(assignments)),
+    )
+
+
+def _partitions(image: Image, name: str) -> int:
+    topic = image.topic(name)
+    return len(topic.partitions) if topic is not None else 0
+
+
+def _result(topic: TopicAnswer, call: Call) -> CreatePartitionsTopicResult:
+    if topic.error:
+        call.error(ErrorCode(topic.error))
+    return CreatePartitionsTopicResult(
+        name=topic.name, error_code=topic.error, error_message=topic.message
+    )

@@ -1,0 +1,65 @@
+"""DeleteTopics (20): decided by the controller, answered once the topics are gone from this broker's
+image."""
+
+from collections.abc import Callable
+
+from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.server.client import Call
+from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.metadata.image import Image
+from rookery.core.metadata.requests import DeleteTopicsReply, TopicAnswer, TopicReference
+from rookery.core.metadata.requests import DeleteTopicsRequest as AskController
+from rookery.core.types import NO_TOPIC_ID
+from rookery.core.wire.apis.delete_topics import (
+    DELETE_TOPICS,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from rookery.core.wire.served import Served
+
+
+class DeleteTopicsHandler:
+    served = Served(DELETE_TOPICS, 1, 6)
+
+    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+        self._cluster = cluster
+        self._controller = controller
+
+    async def handle(self, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+        asked = [TopicReference(name=name) for name in request.topic_names]
+        for topic in request.topics:
+            by_id = topic.topic_id != NO_TOPIC_ID
+            asked.append(TopicReference(topic.name, topic.topic_id if by_id else None))
+        before = self._cluster.image
+        try:
+            reply = await decide(
+                self._controller.delete_topics(AskController(tuple(asked))),
+                request.timeout_ms,
+                self._cluster,
+                lambda reply: _gone(reply, before),
+            )
+        except KafkaError as error:
+            code, text = error.code, error.message
+            answers = [TopicAnswer(one.name or "", one.topic_id or NO_TOPIC_ID, code, text) for one in asked]
+            reply = DeleteTopicsReply(tuple(answers))
+        return DeleteTopicsResponse(responses=[_result(topic, call) for topic in reply.topics])
+
+
+def _gone(reply: DeleteTopicsReply, before: Image) -> Callable[[Image], bool]:
+    done = [topic for topic in reply.topics if not topic.error]
+    ids = [topic.topic_id for topic in done if topic.topic_id != NO_TOPIC_ID]
+    ids += [before.topic_ids[topic.name] for topic in done if topic.name in before.topic_ids]
+    return lambda image: all(topic_id not in image.topics for topic_id in ids)
+
+
+def _result(topic: TopicAnswer, call: Call) -> DeletableTopicResult:
+    if topic.error:
+        call.error(ErrorCode(topic.error))
+    return DeletableTopicResult(
+        name=topic.name or None if call.version >= 6 else topic.name,
+        topic_id=topic.topic_id,
+        error_code=topic.error,
+        error_message=topic.message,
+    )

@@ -1,0 +1,81 @@
+"""All handlers of a broker, wired to what they need."""
+
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from rookery.broker.handlers.api_versions import ApiVersionsHandler
+from rookery.broker.handlers.auto_creation import AutoCreation
+from rookery.broker.handlers.config_entries import ConfigView
+from rookery.broker.handlers.create_partitions import CreatePartitionsHandler
+from rookery.broker.handlers.create_topics import CreateTopicsHandler
+from rookery.broker.handlers.delete_topics import DeleteTopicsHandler
+from rookery.broker.handlers.describe_cluster import DescribeClusterHandler
+from rookery.broker.handlers.describe_configs import DescribeConfigsHandler
+from rookery.broker.handlers.fetch import FetchHandler
+from rookery.broker.handlers.fetch_session import Sessions
+from rookery.broker.handlers.init_producer_id import InitProducerIdHandler
+from rookery.broker.handlers.list_offsets import ListOffsetsHandler
+from rookery.broker.handlers.locate import Locator
+from rookery.broker.handlers.metadata import MetadataHandler
+from rookery.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
+from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.produce import ProduceHandler
+from rookery.broker.handlers.record_work import RecordWorkInThreads
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.waiters import Waiters
+from rookery.broker.server.dispatch import Handler
+from rookery.broker.server.pending import Pending
+from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.core.clock import Clock
+from rookery.core.config import node
+from rookery.core.config.options import Settings
+
+StartTask = Callable[[Coroutine[Any, Any, Any], str], Pending[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """The parts of a broker that requests reach."""
+
+    settings: Settings
+    cluster: ClusterView
+    controller: ControllerPort
+    partitions: Partitions
+    waiters: Waiters[Partition]
+    topic_metrics: TopicMetrics
+    clock: Clock
+    random: Random
+    executor: Executor
+    """Where single records are looked at."""
+
+
+def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
+    """One handler for each API this broker serves; `start_task` runs those that have to go elsewhere."""
+    cluster, controller, settings = broker.cluster, broker.controller, broker.settings
+    locator = Locator(broker.partitions, cluster)
+    configs = ConfigView(cluster.node_id, settings)
+    auto_creation = AutoCreation(settings[node.AUTO_CREATE_TOPICS_ENABLE], cluster, controller, start_task)
+    sessions = Sessions(settings[node.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], broker.random)
+    record_work = RecordWorkInThreads(broker.executor)
+    metrics = broker.topic_metrics
+    api_versions = ApiVersionsHandler()
+    handlers: list[Handler] = [
+        api_versions,
+        ProduceHandler(locator, broker.waiters, broker.clock, record_work, start_task, metrics),
+        FetchHandler(locator, broker.waiters, sessions, broker.clock, metrics),
+        ListOffsetsHandler(locator),
+        OffsetForLeaderEpochHandler(locator),
+        MetadataHandler(cluster, auto_creation),
+        InitProducerIdHandler(controller, start_task),
+        CreateTopicsHandler(cluster, controller, configs),
+        DeleteTopicsHandler(cluster, controller),
+        CreatePartitionsHandler(cluster, controller),
+        DescribeConfigsHandler(cluster, configs),
+        DescribeClusterHandler(cluster),
+    ]
+    api_versions.advertise(handler.served for handler in handlers)
+    return handlers

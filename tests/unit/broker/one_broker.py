@@ -1,0 +1,208 @@
+"""A broker alone in its cluster: real handlers, partitions and logs, with the controller's pure handlers
+deciding in memory. Unit tests call it directly, interop tests and benchmarks over sockets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from random import Random
+from uuid import UUID
+
+from rookery.broker.handlers.table import Broker, request_handlers
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.topic_settings import TopicSettings
+from rookery.broker.replication.waiters import Waiters
+from rookery.broker.server.server import Server
+from rookery.broker.server.settings import ServerSettings
+from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.controller.state.config_rules import RULES
+from rookery.controller.state.defaults import Defaults
+from rookery.controller.state.producer_ids import allocate_producer_ids
+from rookery.controller.state.topics import Growth, create_partitions, create_topics, delete_topics
+from rookery.core.clock import Clock, SystemClock
+from rookery.core.config import node
+from rookery.core.config.defaults import topic_defaults, topic_settings
+from rookery.core.config.listeners import Endpoint, Listener
+from rookery.core.config.options import Settings
+from rookery.core.disk import Disk, MemoryDisk
+from rookery.core.metadata import image as images
+from rookery.core.metadata.delta import Delta
+from rookery.core.metadata.image import EMPTY, Image
+from rookery.core.metadata.records import Record, RegisterBrokerRecord
+from rookery.core.metadata.requests import (
+    AllocateProducerIdsRequest,
+    CreatePartitionsReply,
+    CreatePartitionsRequest,
+    CreateTopicsReply,
+    CreateTopicsRequest,
+    DeleteTopicsReply,
+    DeleteTopicsRequest,
+)
+from rookery.core.metrics import Metrics
+from rookery.core.net.network import Network, SocketNetwork
+from rookery.core.types import TopicPartition
+
+NODE_ID = 1
+LISTENER = "PLAINTEXT"
+
+
+class OneNodeCluster:
+    """The image, and the controller that changes it: `ClusterView` and `ControllerPort` in one."""
+
+    node_id = NODE_ID
+    cluster_id = "rookery-one-node-clust"
+
+    def __init__(self, random: Random) -> None:
+        self.image: Image = EMPTY
+        self.on_image: Callable[[Image], None] = lambda image: None
+        self._random = random
+        self._moved = asyncio.Event()
+
+    def commit(self, records: Iterable[Record]) -> Image:
+        delta = Delta(self.image)
+        for offset, record in enumerate(records, self.image.offset + 1):
+            delta.replay(record, offset)
+        self.image = delta.apply(epoch=1).after
+        self.on_image(self.image)
+        self._moved.set()
+        return self.image
+
+    async def until(self, holds: Callable[[Image], bool], timeout_s: float) -> bool:
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not holds(self.image):
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _growth(self) -> Growth:
+        return Growth(RULES, Defaults(), 0, lambda: UUID(int=self._random.getrandbits(128), version=4))
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsReply:
+        decision = create_topics(self.image, request, self._growth())
+        return decision.reply(self.commit(decision.records))
+
+    async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsReply:
+        decision = delete_topics(self.image, request, Defaults())
+        return decision.reply(self.commit(decision.records))
+
+    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsReply:
+        decision = create_partitions(self.image, request, self._growth())
+        return decision.reply(self.commit(decision.records))
+
+    async def allocate_producer_ids(self) -> range:
+        decision = allocate_producer_ids(self.image, AllocateProducerIdsRequest(NODE_ID, 0))
+        block = decision.reply(self.commit(decision.records))
+        return range(block.first, block.first + block.count)
+
+
+class OneBroker:
+    """Keeps the partitions in step with the image."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk | None = None,
+        folder: str = "data",
+        clock: Clock | None = None,
+        config: dict[str, str] | None = None,
+        server: ServerSettings | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self.settings = Settings(node.TABLE).having(config or {})
+        self.clock = clock or SystemClock()
+        self.disk = disk or MemoryDisk(Random(1))
+        self.folder = folder
+        self.random = Random(7)
+        self.cluster = OneNodeCluster(self.random)
+        self.partitions = Partitions()
+        self.waiters: Waiters[Partition] = Waiters(asyncio.get_running_loop())
+        self.topic_metrics = TopicMetrics()
+        self.metrics = Metrics()
+        self.executor = ThreadPoolExecutor(1)
+        end = Endpoint(LISTENER, "127.0.0.1", 0)
+        self.broker = Broker(
+            self.settings,
+            self.cluster,
+            self.cluster,
+            self.partitions,
+            self.waiters,
+            self.topic_metrics,
+            self.clock,
+            self.random,
+            self.executor,
+        )
+        self.server = Server(
+            [Listener(LISTENER, end, end, "PLAINTEXT")],
+            lambda start_task: request_handlers(self.broker, start_task),
+            server or ServerSettings.of(self.settings),
+            network or SocketNetwork(),
+            self.metrics,
+        )
+        self.cluster.on_image = self._follow
+
+    @property
+    def port(self) -> int:
+        return self.server.port(LISTENER)
+
+    async def start(self) -> None:
+        await self.server.start()
+        self.register(self.port)
+
+    def register(self, port: int) -> None:
+        endpoint = images.Endpoint(LISTENER, "127.0.0.1", port, "PLAINTEXT")
+        self.cluster.commit([RegisterBrokerRecord(NODE_ID, UUID(int=1), (endpoint,), fenced=False)])
+
+    async def stop(self) -> None:
+        await self.server.stop()
+        self.executor.shutdown()
+        for partition in self.partitions:
+            partition.log.close()
+
+    def partition(self, topic: str, index: int = 0) -> Partition:
+        found = self.partitions.named(topic, index)
+        assert found is not None, f"{topic}-{index} is not here"
+        return found
+
+    def _follow(self, image: Image) -> None:
+        wanted = {(topic.id, index) for topic, index, _ in image.partitions()}
+        for partition in list(self.partitions):
+            if (partition.topic_id, partition.index) not in wanted:
+                self.partitions.remove(partition.topic_id, partition.index)
+        for topic, index, state in image.partitions():
+            partition_here = self.partitions.of(topic.id, index) or self._open(image, topic, index)
+            if partition_here.state != state:
+                partition_here.apply(state)
+
+    def _open(self, image: Image, topic: images.Topic, index: int) -> Partition:
+        settings = topic_settings(topic_defaults(self.settings), image.topic_config(topic.name))
+        name = TopicPartition(topic.name, index)
+        log = PartitionLog.open(
+            self.disk, f"{self.folder}/{topic.id}-{index}", name, TopicLogConfig.of(settings)
+        )
+        check = self.settings[node.VALIDATE_RECORDS] == "all"
+        partition = Partition(
+            topic.id,
+            log,
+            TopicSettings.of(settings, check_records=check),
+            node_id=NODE_ID,
+            wake=self.waiters.wake,
+        )
+        self.partitions.add(partition)
+        return partition
+
+
+@asynccontextmanager
+async def running_broker(**options: object) -> AsyncIterator[OneBroker]:
+    """A broker that listens on a free port of the loopback interface."""
+    broker = OneBroker(**options)  # type: ignore[arg-type]
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()
