@@ -39,6 +39,8 @@ def read_tls(settings: Mapping[str, str]) -> Tls:
         kind = settings.get(f"ssl.{store}.type", "PEM")
         if kind != "PEM":
             raise ConfigError(f"ssl.{store}.type", kind, "only PEM is read; convert the store with openssl")
+    if settings.get("ssl.key.password"):
+        raise ConfigError("ssl.key.password", "(hidden)", "encrypted keys are not read; store the key in plain PEM")
     chain = _text(settings, "ssl.keystore.certificate.chain", "ssl.keystore.location")
     key = _text(settings, "ssl.keystore.key", "ssl.keystore.location")
     trusted = _text(settings, "ssl.truststore.certificates", "ssl.truststore.location")
