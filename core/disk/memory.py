@@ -30,14 +30,18 @@ class _Inode:
     durable: bytes = b""
     dirty: bool = False
     unchanged: int = 0  # leading bytes that are the same in both
+    broken: bool = False  # a sync failed: the kernel dropped the pages, and later syncs only seem to succeed
     modified_ms: int = 0
 
     def sync(self) -> None:
         self.durable, self.dirty, self.unchanged = bytes(self.data), False, len(self.data)
 
     def lose_unsynced(self, rng: random.Random) -> None:
-        if self.dirty:
+        if self.broken:
+            self.data = bytearray(self.durable)
+        elif self.dirty:
             self.data = bytearray(self._survivor(rng))
+        self.broken = False
         self.sync()
 
     def _survivor(self, rng: random.Random) -> bytes:
@@ -128,9 +132,9 @@ class _MemoryFile:
         try:
             self._disk.step("sync", self._path)
         except OSError:
-            inode.dirty = False  # the kernel drops the pages: a later sync "succeeds" without them
+            inode.broken = True
             raise
-        if inode.dirty:
+        if inode.dirty and not inode.broken:
             inode.sync()
 
     def fileno(self) -> int:

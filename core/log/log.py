@@ -42,6 +42,7 @@ Placed = list[tuple[int, BatchHeader]]
 
 KEPT_OPEN = 4  # sealed segments of one log whose files and indexes stay at hand
 _base_offset = attrgetter("base_offset")
+_make = BatchHeader._make
 
 
 class Appended(NamedTuple):
@@ -74,6 +75,15 @@ def _joined(parts: list[Appended], batches: Placed) -> Appended:
         parts[0].base_offset, parts[-1].last_offset, greatest.max_timestamp, greatest.offset_of_max_timestamp,
         batches, sum(part.size for part in parts), rolled[-1] if rolled else None,
     )  # fmt: skip
+
+
+def _base_for(first: BatchHeader, last_offset: int, end_offset: int) -> int:
+    """The base offset of a segment begun for batches that may leave a gap behind the end of the log.
+
+    It is the end of the log, so that a segment which starts behind the end of the one before it shows that
+    something was lost; only a gap too wide for relative offsets makes it the offset of the first batch.
+    """
+    return end_offset if last_offset - end_offset <= MAX_RELATIVE_OFFSET else first.base_offset
 
 
 class Log:
@@ -164,7 +174,7 @@ class Log:
         placed = []
         for pos, header in batches:
             stamp(buf, pos, offset, leader_epoch)
-            placed.append((pos, BatchHeader(offset, header[1], leader_epoch, *header[3:])))
+            placed.append((pos, _make((offset, header[1], leader_epoch, *header[3:]))))
             offset += header.last_offset_delta + 1
         return self._append(buf, placed, now_ms)
 
@@ -196,13 +206,13 @@ class Log:
     def _runs(self, batches: Placed, end: int) -> Iterator[tuple[int, int]]:
         """Stretches of a buffer that go into one segment each."""
         limit, start, room = self.config.segment_bytes, 0, self.config.segment_bytes - self.active.size
-        base = self.active.base_offset
+        base, next_offset = self.active.base_offset, self.end_offset
         for pos, header in batches:
-            over = pos + header.size - start > room or header.last_offset - base > MAX_RELATIVE_OFFSET
-            if over:
+            if pos + header.size - start > room or header.last_offset - base > MAX_RELATIVE_OFFSET:
                 if pos > start:
                     yield start, pos
-                start, room, base = pos, limit, header.base_offset
+                start, room, base = pos, limit, _base_for(header, header.last_offset, next_offset)
+            next_offset = header.next_offset
         yield start, end
 
     def _append(self, data: Buffer, placed: Placed, now_ms: int) -> Appended:
@@ -218,7 +228,7 @@ class Log:
         last_offset = last.base_offset + last.last_offset_delta
         rolled = None
         if self._must_roll(len(data), last_offset, max_timestamp, now_ms):
-            rolled = self.roll(now_ms, placed[0][1].base_offset)
+            rolled = self.roll(now_ms, _base_for(placed[0][1], last_offset, self.end_offset))
         try:
             self.segments[-1].append(data, placed)
         except LogDirFailed as error:

@@ -8,7 +8,7 @@ from rookery.core.log.config import LogConfig
 from rookery.core.log.epochs import LeaderEpochs
 from rookery.core.log.errors import LogCorrupt, LogDirFailed
 from rookery.core.log.history import checkpointed_epochs, note_epoch
-from rookery.core.log.scan import Invalid, verified
+from rookery.core.log.scan import MAX_RELATIVE_OFFSET, Invalid, verified
 from rookery.core.log.segment import Segment
 from rookery.core.log.swap import finish_swaps
 from rookery.core.logs import get_logger
@@ -95,10 +95,10 @@ def _recovered(disk: Disk, folder: str, segments: list[Segment], recovery_point:
     )
     epochs = LeaderEpochs(checkpointed_epochs(disk, folder) or ())
     epochs.truncate_from_end(segments[first].base_offset)
-    end = segments[first].base_offset
     for number, segment in enumerate(segments[first:], start=first):
-        damage = _misplaced(segment, end) or _scanned(segment, epochs)
-        end = max(end, segment.next_offset)
+        limit = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        damage = _scanned(segment, limit, epochs) or _lost_tail(segment, limit)
+        end = segment.next_offset
         if damage is not None:
             if end < point or (recovery_point is None and number < len(segments) - 1):
                 raise LogCorrupt(segment.log_path, damage.position, damage.why)
@@ -109,23 +109,24 @@ def _recovered(disk: Disk, folder: str, segments: list[Segment], recovery_point:
     return epochs
 
 
-def _misplaced(segment: Segment, end: int) -> Invalid | None:
-    if segment.base_offset < end:
-        segment.start_indexes()
-        return Invalid(0, f"the segment overlaps the one before it, which ends at {end}")
-    return None
-
-
-def _scanned(segment: Segment, epochs: LeaderEpochs) -> Invalid | None:
+def _scanned(segment: Segment, limit: int | None, epochs: LeaderEpochs) -> Invalid | None:
     """Check each byte and gather the indexes and epochs on the way."""
     segment.start_indexes()
     try:
-        for position, header in verified(segment.file, segment.base_offset, segment.size):
+        for position, header in verified(segment.file, segment.base_offset, segment.size, limit):
             segment.note(position, header)
             note_epoch(epochs, header)
     except Invalid as damage:
         return damage
     return None
+
+
+def _lost_tail(segment: Segment, limit: int | None) -> Invalid | None:
+    """A segment begins where the one before it ends, so a gap between two means that a tail was lost."""
+    end = segment.next_offset
+    if limit is None or end == limit or limit - segment.base_offset > MAX_RELATIVE_OFFSET:
+        return None
+    return Invalid(segment.size, f"offsets {end} to {limit}, where the next segment starts, are missing")
 
 
 def _cut(disk: Disk, segments: list[Segment], number: int, damage: Invalid) -> None:
@@ -139,13 +140,8 @@ def _cut(disk: Disk, segments: list[Segment], number: int, damage: Invalid) -> N
         segment.release()
         segment.remove_files()
     del segments[number + 1 :]
-    if damage.position == 0 and number > 0:
-        torn.release()
-        torn.remove_files()
-        segments.pop()
-    else:
-        torn.cut(damage.position)
-        _save_indexes(disk, torn)
+    torn.cut(damage.position)
+    _save_indexes(disk, torn)
 
 
 def _save_indexes(disk: Disk, segment: Segment) -> None:

@@ -53,25 +53,43 @@ def headers(file: File, position: int, size: int) -> Iterator[tuple[int, BatchHe
         position = following
 
 
-def verified(file: File, base_offset: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
+def verified(
+    file: File, base_offset: int, size: int, limit: int | None = None
+) -> Iterator[tuple[int, BatchHeader]]:
     """Every batch of a segment, its checksum and its place in the order checked, in one pass over the bytes.
 
-    Raises `Invalid` at the end of the longest valid prefix, if that is not the whole file.
+    Raises `Invalid` at the end of the longest valid prefix, if that is not the whole file. Offsets end below
+    `limit`, where the next segment starts. Checksums do not cover offsets, so a batch that leaves a gap (as
+    compaction does) is believed only when the batch after it stands behind it.
     """
     position, next_offset = 0, base_offset
+    held: list[tuple[int, BatchHeader]] = []
     while position < size:
         chunk = file.pread(min(max(CHUNK, _batch_size(file, position, size)), size - position), position)
         start = position
         try:
             for at, header in batches(chunk, partial_end=True):
                 position = start + at
-                _check_place(header, base_offset, next_offset, position)
+                _check_place(header, base_offset, next_offset, limit)
                 verify(chunk, at, header)
-                yield position, header
+                yield from held
+                held.clear()
+                if header.base_offset == next_offset:
+                    yield position, header
+                else:
+                    held.append((position, header))
                 position += LENGTH_END + header.batch_length
                 next_offset = header.base_offset + header.last_offset_delta + 1
+        except _Misplaced as error:
+            raise Invalid(held[0][0] if held else position, str(error)) from None
         except (WireError, CorruptMessageError) as error:
+            yield from held
             raise Invalid(position, str(error)) from None
+    yield from held
+
+
+class _Misplaced(Exception):
+    """A batch whose offsets do not fit its neighbours."""
 
 
 def _batch_size(file: File, position: int, size: int) -> int:
@@ -85,11 +103,12 @@ def _batch_size(file: File, position: int, size: int) -> int:
     return length + LENGTH_END
 
 
-def _check_place(header: BatchHeader, base_offset: int, next_offset: int, position: int) -> None:
+def _check_place(header: BatchHeader, base_offset: int, next_offset: int, limit: int | None) -> None:
+    last = header.base_offset + header.last_offset_delta
     if header.base_offset < next_offset or header.last_offset_delta < 0:
-        raise Invalid(position, f"offset {header.base_offset} stands where {next_offset} is next")
-    if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
-        raise Invalid(position, f"offset {header.last_offset} is too far from the segment's {base_offset}")
+        raise _Misplaced(f"offset {header.base_offset} stands where {next_offset} is next")
+    if last - base_offset > MAX_RELATIVE_OFFSET or (limit is not None and last >= limit):
+        raise _Misplaced(f"offset {last} cannot be in a segment from {base_offset} to {limit}")
 
 
 def checked_batches(buf: Buffer) -> list[tuple[int, BatchHeader]]:

@@ -9,7 +9,7 @@ from rookery.core.log import names
 from rookery.core.log.config import LogConfig
 from rookery.core.log.errors import LogCorrupt, LogDirFailed
 from rookery.core.log.indexes import NO_TIMESTAMP, OffsetIndex, Place, TimeIndex, TimePoint
-from rookery.core.log.scan import Invalid, headers
+from rookery.core.log.scan import WINDOW, Invalid, headers
 from rookery.core.wire.batch import HEADER_SIZE, LENGTH_END, MIN_LENGTH, BatchHeader
 
 _STEP = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
@@ -210,14 +210,39 @@ class Segment:
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
         """Position and header of the first batch that ends at or after `offset`."""
+        return next(self.headers(self.seek(offset)), None)
+
+    def seek(self, offset: int) -> int:
+        """Where the first batch starts that ends at or after `offset`: one lookup and a short walk."""
         place = self.load()[0].before(offset)
-        for position, header in self.headers(place.position if place else 0):
-            if place is not None and position == place.position and header.last_offset != place.last_offset:
-                self.rebuild()
-                return self.find(offset)
-            if header.last_offset >= offset:
-                return position, header
-        return None
+        position = place.position if place else 0
+        while position < self.size:
+            window = self._pread(min(WINDOW, self.size - position), position)
+            if place is not None and len(window) >= _STEP_SIZE:
+                base, _, delta = _step(window)
+                if base + delta != place.last_offset:  # the index is wrong
+                    self.rebuild()
+                    return self.seek(offset)
+                place = None
+            at = self._walk(window, position, offset)
+            if at >= 0:
+                return position + at
+            position -= at
+        return self.size
+
+    def _walk(self, window: bytes, position: int, offset: int) -> int:
+        """Where in the window the batch with `offset` starts; or minus the distance to go on from."""
+        at, end = 0, len(window) - _STEP_SIZE
+        while at <= end:
+            base, length, delta = _step(window, at)
+            if base + delta >= offset:
+                return at
+            if length < MIN_LENGTH:
+                raise LogCorrupt(self.log_path, position + at, f"a batch cannot have length {length}")
+            at += LENGTH_END + length
+        if at == 0:
+            raise LogCorrupt(self.log_path, position, "a batch header is cut short")
+        return -at
 
     def before_timestamp(self, timestamp: int) -> int:
         """A position with no record of that time or a later one before it."""
@@ -236,11 +261,7 @@ class Segment:
 
     def read(self, offset: int, max_bytes: int, upper: int, min_one: bool) -> Extent | None:
         """Whole batches from the one that holds `offset`, all ending below `upper`; None if there is none."""
-        if offset == self._resume_offset:
-            position = self._resume_position
-        else:
-            found = self.find(offset)
-            position = found[0] if found else self.size
+        position = self._resume_position if offset == self._resume_offset else self.seek(offset)
         if position >= self.size:
             return None
         chunk = self._pread(max(min(max_bytes, self.size - position), HEADER_SIZE), position)
@@ -354,7 +375,9 @@ class Segment:
         return all(index is None or index.saved == len(index) for index in (self._index, self._times))
 
     def indexes_full(self, config: LogConfig) -> bool:
-        index, times = self.load()
+        index, times = self._index, self._times
+        if index is None or times is None:
+            return False
         return len(index) >= config.index_entries or len(times) >= config.time_index_entries - 1
 
     def release(self) -> None:
