@@ -109,6 +109,11 @@ class Controller:
     def now(self) -> float:
         return self._clock.monotonic()
 
+    def check_active(self) -> None:
+        """Raises NotControllerError unless this node is the active controller."""
+        if not self.active:
+            raise self._not_controller()
+
     def submit(
         self, name: str, decide: Callable[[Image], Decision[R]], answer: Answer, *, timeout_s: float = 30.0
     ) -> None:

@@ -11,7 +11,7 @@ The answers, in the order of the checks:
 | has an older partition epoch | INVALID_UPDATE_VERSION |
 | wants an ISR that is no subset of the replicas, lacks the leader, or is not alone while RECOVERING | INVALID_REQUEST |
 | goes back from RECOVERED to RECOVERING | INVALID_REQUEST |
-| adds a broker that is fenced, shutting down, unregistered, of another epoch or without its directory | INELIGIBLE_REPLICA |
+| adds a broker that is fenced, stopping, unregistered, of another epoch, or without its disk | INELIGIBLE_REPLICA |
 | is applied, and with it the leader changes | NEW_LEADER_ELECTED |
 | is applied | NONE |
 """

@@ -41,7 +41,7 @@ def alter_configs(
             seen.add(resource)
             records += _alter(image, resource, alteration, rules, request.replace)
         except KafkaError as error:
-            answers.append(ConfigAnswer(*resource, error.code, str(error)))
+            answers.append(ConfigAnswer(*resource, error.code, error.message))
         else:
             answers.append(ConfigAnswer(*resource))
     reply = AlterConfigsReply(tuple(answers))

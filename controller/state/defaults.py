@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
+from rookery.core.metadata.features import ELR_VERSION
 from rookery.core.metadata.image import Image, ResourceType
 from rookery.core.metadata.values import either
-
-ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,6 @@ def rules_of(image: Image, topic: str, defaults: Defaults) -> TopicRules:
     return TopicRules(
         min_insync_replicas=int(either(min_isr, str(defaults.min_insync_replicas))),
         unclean=defaults.unclean_leader_election if unclean is None else unclean.strip().lower() == "true",
-        elr=image.features.get(ELR_FEATURE, 0) > 0,
+        elr=image.features.get(ELR_VERSION, 0) > 0,
         last_known_leader=defaults.last_known_leader,
     )

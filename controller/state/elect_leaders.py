@@ -42,7 +42,7 @@ def elect_leaders(image: Image, request: ElectLeadersRequest, defaults: Defaults
 def rebalance(image: Image, defaults: Defaults, records_max: int) -> list[PartitionChangeRecord]:
     """Preferred elections for up to `records_max` partitions led by somebody else, where they are possible."""
     electorate = Electorate(image, defaults)
-    records = []
+    records: list[PartitionChangeRecord] = []
     for topic, index, partition in image.partitions():
         if len(records) == records_max:
             break

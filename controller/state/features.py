@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from rookery.controller.state.decision import Decision, decided
-from rookery.controller.state.defaults import ELR_FEATURE
 from rookery.core.errors import (
     ErrorCode,
     FeatureUpdateFailedError,
@@ -11,6 +10,7 @@ from rookery.core.errors import (
     KafkaError,
     UnsupportedVersionError,
 )
+from rookery.core.metadata.features import SUPPORTED
 from rookery.core.metadata.image import FeatureRange, Image
 from rookery.core.metadata.records import FeatureLevelRecord
 from rookery.core.metadata.requests import (
@@ -20,14 +20,6 @@ from rookery.core.metadata.requests import (
     UpdateFeaturesRequest,
     UpgradeType,
 )
-
-METADATA_VERSION = "metadata.version"
-
-SUPPORTED = (
-    FeatureRange(METADATA_VERSION, 1, 1),
-    FeatureRange(ELR_FEATURE, 0, 1),
-)
-"""What this version of the software understands."""
 
 
 def bootstrap() -> list[FeatureLevelRecord]:
@@ -52,7 +44,7 @@ def update_features(image: Image, request: UpdateFeaturesRequest) -> Decision[Up
         try:
             _check(image, update)
         except KafkaError as error:
-            answers.append(FeatureAnswer(update.name, error.code, str(error)))
+            answers.append(FeatureAnswer(update.name, error.code, error.message))
         else:
             answers.append(FeatureAnswer(update.name))
     failed = any(answer.error != ErrorCode.NONE for answer in answers)

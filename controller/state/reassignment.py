@@ -42,7 +42,7 @@ def reassign_partitions(
             seen.add(key)
             record = _reassign(electorate, wanted, request.allow_replication_factor_change)
         except KafkaError as error:
-            answers.append(NamedPartitionAnswer(*key, error.code, str(error)))
+            answers.append(NamedPartitionAnswer(*key, error.code, error.message))
             continue
         records += [] if record is None else [record]
         answers.append(NamedPartitionAnswer(*key))

@@ -67,7 +67,7 @@ def create_topics(image: Image, request: CreateTopicsRequest, growth: Growth) ->
             created = _create(image, topic, growth)
             _check_size(len(records) + len(created), growth.defaults)
         except KafkaError as error:
-            answers.append(TopicAnswer(topic.name, error=error.code, message=str(error)))
+            answers.append(TopicAnswer(topic.name, error=error.code, message=error.message))
             continue
         records += created
         partitions = [record for record in created if isinstance(record, PartitionRecord)]
@@ -97,7 +97,7 @@ def delete_topics(
             if topic.id in gone:
                 raise InvalidRequestError(f"topic {topic.name!r} is named twice")
         except KafkaError as error:
-            asked = TopicAnswer(reference.name or "", error=error.code, message=str(error))
+            asked = TopicAnswer(reference.name or "", error=error.code, message=error.message)
             answers.append(replace(asked, topic_id=reference.topic_id or asked.topic_id))
             continue
         gone.add(topic.id)
@@ -119,7 +119,7 @@ def create_partitions(
             grown = _grow(image, wanted, growth)
             _check_size(len(records) + len(grown), growth.defaults)
         except KafkaError as error:
-            answers.append(TopicAnswer(wanted.name, error=error.code, message=str(error)))
+            answers.append(TopicAnswer(wanted.name, error=error.code, message=error.message))
             continue
         records += grown
         growth = replace(growth, position=growth.position + len(grown))

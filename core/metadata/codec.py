@@ -3,6 +3,7 @@
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from rookery.core.metadata import records as r
 from rookery.core.metadata.protobuf import Mapping
@@ -45,7 +46,7 @@ def decode(value: bytes) -> Record:
 
 def _mapping(field: Any) -> Mapping[Record]:
     message = field.message_type
-    return Mapping(getattr(r, message.name), message._concrete_class)
+    return Mapping(getattr(r, message.name), GetMessageClass(message))
 
 
 _BY_NAME = {

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_
 from uuid import UUID
 
 from google.protobuf.descriptor import Descriptor
+from google.protobuf.message_factory import GetMessageClass
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -76,12 +77,16 @@ def _field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
     described = descriptor.fields_by_name[name]
     repeated = get_origin(hint) is tuple
     if optional and repeated:
-        holder: Any = described.message_type._concrete_class  # type: ignore[union-attr]
+        holder = _message(described)
         inner = _item(get_args(hint)[0], holder.DESCRIPTOR.fields_by_name["ids"])
         to, back = _each(*inner)
         return _Field(name, lambda v: holder(ids=to(v) if to else v), lambda m: back(m.ids), True)
     item = _item(get_args(hint)[0] if repeated else hint, described)
     return _Field(name, *(_each(*item) if repeated else item), optional)
+
+
+def _message(described: Any) -> Any:
+    return GetMessageClass(described.message_type)
 
 
 def _each(to: Convert | None, back: Convert | None) -> tuple[Convert | None, Convert]:
@@ -98,6 +103,6 @@ def _item(hint: Any, described: Any) -> tuple[Convert | None, Convert | None]:
     if isinstance(hint, type) and issubclass(hint, IntEnum):
         return int, hint
     if described.message_type is not None:
-        inner = Mapping[Any](hint, described.message_type._concrete_class)
+        inner = Mapping[Any](hint, _message(described))
         return inner.to_message, inner.from_message
     return None, None

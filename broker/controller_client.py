@@ -1,0 +1,240 @@
+"""How a broker talks to the active controller: the only gRPC caller in a broker.
+
+    client = ControllerClient(cluster_id, node_id, ["10.0.0.1:9093", "10.0.0.2:9093"])
+    reply = await client.call(HeartbeatRequest(...))
+
+It finds the active controller (any controller asked names the one it knows) and repeats a request until it is
+answered or its time is over. Requests are idempotent by epoch: a repetition of what was already carried out is
+refused or answered the same, never done twice.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from rookery.core.errors import (
+    ClusterAuthorizationFailedError,
+    ErrorCode,
+    InvalidRequestError,
+    KafkaError,
+    NotControllerError,
+    RequestTimedOutError,
+    error_for,
+)
+from rookery.core.metadata import requests as q
+from rookery.core.metadata.rpc import BY_REQUEST, VERSION, Method
+from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.tls import Tls
+from rookery.proto import raft_pb2
+
+R = TypeVar("R")
+
+PAUSE_S = (0.02, 0.25)
+"""First and longest pause before a request is repeated."""
+ATTEMPT_S = 2.0
+"""A controller that takes a call and does not answer is given up after this time."""
+HOLD_S = 3600.0
+CHANNELS_MAX = 16
+ISR_CHANGES_MAX = 1000
+"""Partitions in one AlterPartition."""
+
+_ELSEWHERE = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
+)
+
+
+class ControllerClient:
+    """One per broker. `bootstrap` are addresses of some controllers; `broker_epoch` is set once registered."""
+
+    def __init__(
+        self, cluster_id: str, node_id: int, bootstrap: Sequence[str], *, tls: Tls | None = None
+    ) -> None:
+        if not bootstrap:
+            raise ValueError("a controller's address is needed: set controller.quorum.bootstrap.servers")
+        self.broker_epoch = q.UNKNOWN_EPOCH
+        self._node_id = node_id
+        self._caller = raft_pb2.Caller(cluster_id=cluster_id, version=VERSION, node_id=node_id, to_id=-1)
+        self._bootstrap = cycle(bootstrap)
+        self._tls = tls
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._address = next(self._bootstrap)
+        self._isr_changes: list[tuple[q.IsrChange, asyncio.Future[ErrorCode]]] = []
+        self._isr_turn = asyncio.Lock()
+
+    @property
+    def address(self) -> str:
+        """Where the active controller is believed to be."""
+        return self._address
+
+    async def call(self, request: Any, *, timeout_s: float = 30.0, attempt_s: float = ATTEMPT_S) -> Any:
+        """The reply to one of core.metadata.requests. Raises the controller's KafkaError, or
+        RequestTimedOutError when no active controller answered in time."""
+        method = BY_REQUEST[type(request)]
+        message = method.request.to_message(request)
+        message.caller.CopyFrom(self._caller)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        pause_s = PAUSE_S[0]
+        last: Exception | None = None
+        while (left := deadline - loop.time()) > 0:
+            try:
+                return await self._attempt(method, message, min(left, attempt_s))
+            except (NotControllerError, grpc.aio.AioRpcError) as error:
+                last = error
+            await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
+            pause_s = min(2 * pause_s, PAUSE_S[1])
+        raise RequestTimedOutError(f"{method.name}: no active controller answered in {timeout_s} s; {_why(last)}")
+
+    async def close(self) -> None:
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.close()
+
+    # -- what handlers ask
+
+    async def create_topics(self, request: q.CreateTopicsRequest) -> q.CreateTopicsReply:
+        return _as(q.CreateTopicsReply, await self.call(request))
+
+    async def delete_topics(self, request: q.DeleteTopicsRequest) -> q.DeleteTopicsReply:
+        return _as(q.DeleteTopicsReply, await self.call(request))
+
+    async def create_partitions(self, request: q.CreatePartitionsRequest) -> q.CreatePartitionsReply:
+        return _as(q.CreatePartitionsReply, await self.call(request))
+
+    async def alter_configs(self, request: q.AlterConfigsRequest) -> q.AlterConfigsReply:
+        return _as(q.AlterConfigsReply, await self.call(request))
+
+    async def elect_leaders(self, request: q.ElectLeadersRequest) -> q.ElectLeadersReply:
+        return _as(q.ElectLeadersReply, await self.call(request))
+
+    async def reassign_partitions(self, request: q.ReassignPartitionsRequest) -> q.ReassignPartitionsReply:
+        return _as(q.ReassignPartitionsReply, await self.call(request))
+
+    async def list_reassignments(self, request: q.ListReassignmentsRequest) -> q.ListReassignmentsReply:
+        return _as(q.ListReassignmentsReply, await self.call(request))
+
+    async def update_features(self, request: q.UpdateFeaturesRequest) -> q.UpdateFeaturesReply:
+        return _as(q.UpdateFeaturesReply, await self.call(request))
+
+    async def allocate_producer_ids(self) -> range:
+        """A block of producer ids that nobody else was given or will be."""
+        request = q.AllocateProducerIdsRequest(self._node_id, self.broker_epoch)
+        reply = _as(q.AllocateProducerIdsReply, await self.call(request))
+        return range(reply.first, reply.first + reply.count)
+
+    # -- what the broker itself asks
+
+    async def hold_session(self) -> None:
+        """Keep a call open at the active controller for as long as this task lives: by its end the controller
+        learns at once that the broker is gone. Raises StaleBrokerEpochError when it must register anew."""
+        while True:
+            request = q.HoldSessionRequest(self._node_id, self.broker_epoch)
+            try:
+                await self.call(request, timeout_s=HOLD_S, attempt_s=HOLD_S)
+            except RequestTimedOutError:
+                continue
+
+    async def assign_replicas_to_dirs(
+        self, assignments: Sequence[q.DirectoryAssignment]
+    ) -> tuple[q.PartitionAnswer, ...]:
+        request = q.AssignReplicasToDirsRequest(self._node_id, self.broker_epoch, tuple(assignments))
+        return _as(q.AssignReplicasToDirsReply, await self.call(request)).partitions
+
+    async def alter_partition(self, change: q.IsrChange) -> ErrorCode:
+        """Propose an ISR and return the answer. One request is in flight at a time; it takes along what others
+        want to propose meanwhile."""
+        answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._isr_changes.append((change, answer))
+        async with self._isr_turn:
+            if not answer.done():
+                await self._send_isr_changes()
+        return await answer
+
+    async def _send_isr_changes(self) -> None:
+        taken = self._isr_changes[:ISR_CHANGES_MAX]
+        del self._isr_changes[:ISR_CHANGES_MAX]
+        request = q.AlterPartitionRequest(
+            self._node_id, self.broker_epoch, tuple(change for change, _ in taken)
+        )
+        try:
+            reply = _as(q.AlterPartitionReply, await self.call(request))
+        except KafkaError as error:
+            for _, answer in taken:
+                _fail(answer, error)
+            return
+        except asyncio.CancelledError:  # only this caller gave up: the others' changes go with the next request
+            self._isr_changes[:0] = [(change, answer) for change, answer in taken if not answer.done()]
+            raise
+        for (_, answer), partition in zip(taken, reply.partitions, strict=True):
+            if not answer.done():
+                answer.set_result(ErrorCode(partition.error))
+
+    # -- one attempt
+
+    async def _attempt(self, method: Method, message: Any, timeout_s: float) -> Any:
+        address = self._address
+        call = self._channel(address).unary_unary(
+            method.path,
+            request_serializer=method.request_message.SerializeToString,
+            response_deserializer=method.reply_message.FromString,
+        )
+        try:
+            reply = await call(message, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            if error.code() not in _ELSEWHERE:
+                raise _refused(error) from error
+            self._turn_from(address, next(self._bootstrap))
+            raise
+        if not reply.HasField("failure"):
+            return method.reply.from_message(reply)
+        failure = reply.failure
+        if failure.code == ErrorCode.NOT_CONTROLLER:
+            known = failure.leader.endpoint if failure.leader.id >= 0 else ""
+            self._turn_from(address, known or next(self._bootstrap))
+        raise error_for(failure.code, failure.message)
+
+    def _turn_from(self, address: str, to: str) -> None:
+        """Ask `to` from now on, unless another call has turned away from `address` already."""
+        if self._address == address:
+            self._address = to
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        channel = self._channels.get(address)
+        if channel is None:
+            if len(self._channels) >= CHANNELS_MAX:
+                raise InvalidRequestError(f"more than {CHANNELS_MAX} controllers were named; restart the broker")
+            channel = self._channels[address] = open_channel(address, self._tls)
+        return channel
+
+
+def _as(kind: type[R], reply: Any) -> R:
+    if not isinstance(reply, kind):
+        raise TypeError(f"the controller answered with {type(reply).__name__}, not {kind.__name__}")
+    return reply
+
+
+def _fail(answer: asyncio.Future[ErrorCode], error: KafkaError) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+        answer.exception()  # whoever waits sees it; who was cancelled need not
+
+
+def _refused(error: grpc.aio.AioRpcError) -> KafkaError:
+    """A call that was not let in: the text starts with the name of the error where there is one."""
+    details = error.details() or ""
+    name, _, text = details.partition(": ")
+    if name in ErrorCode.__members__:
+        return error_for(ErrorCode[name], text)
+    if error.code() is grpc.StatusCode.PERMISSION_DENIED:
+        return ClusterAuthorizationFailedError(details)
+    return InvalidRequestError(f"the controller refused the call ({error.code().name}): {details}")
+
+
+def _why(error: Exception | None) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"last: {error.code().name} {error.details()}"
+    return f"last: {error}" if error else "there was no time to ask"

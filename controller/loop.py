@@ -1,0 +1,116 @@
+"""The controller on an event loop: requests as awaitables, ticks by the clock, snapshots off the loop."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from rookery.controller.controller import Controller
+from rookery.controller.dispatch import Dispatch
+from rookery.controller.quorum import Quorum
+from rookery.controller.settings import ControllerSettings
+from rookery.controller.snapshots import snapshot_id, snapshot_values
+from rookery.core.clock import Clock
+from rookery.core.errors import KafkaError
+from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.image import Image
+from rookery.core.service import Service
+
+TICK_S = 0.05
+EVENTS_PER_TURN = 32
+"""Events handled before the loop gets a turn for other work."""
+
+
+class ControllerLoop(Service):
+    """Owns a `Controller`. Give `controller` to the quorum as its listener before it starts."""
+
+    name = "controller"
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        quorum: Quorum,
+        clock: Clock,
+        publish: Callable[[Changes], None] = lambda changes: None,
+    ) -> None:
+        self._quorum = quorum
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._scheduled = False
+        self._failed: asyncio.Future[None] | None = None
+        self._inactive: asyncio.Future[None] | None = None
+        self._snapshot: asyncio.Task[None] | None = None
+        self.controller = Controller(
+            settings,
+            quorum,
+            clock,
+            wake=self._wake,
+            publish=publish,
+            deactivated=self._deactivated,
+            take_snapshot=self._take_snapshot,
+        )
+        self._dispatch = Dispatch(self.controller, uuid4)
+
+    async def ask(self, request: Any, *, timeout_s: float = 30.0) -> Any:
+        """The reply to one of core.metadata.requests; raises its KafkaError."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def settle(outcome: Any) -> None:
+            if answer.done():
+                return
+            if isinstance(outcome, KafkaError):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+
+        self._dispatch.submit(request, settle, timeout_s=timeout_s)
+        return await answer
+
+    async def inactive(self) -> None:
+        """Wait until this node stops being the active controller."""
+        if self.controller.active:
+            if self._inactive is None:
+                self._inactive = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._inactive)
+
+    async def serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._failed = self._loop.create_future()
+        self._wake()
+        try:
+            while True:
+                done, _ = await asyncio.wait([self._failed], timeout=TICK_S)
+                if done:
+                    self._failed.result()
+                self.controller.tick()
+        finally:
+            self._loop = None
+            if self._snapshot is not None:
+                self._snapshot.cancel()
+
+    def _wake(self) -> None:
+        if self._loop is not None and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Handle some events; a failure here is a bug and must end the service, not vanish in the loop."""
+        self._scheduled = False
+        try:
+            if self.controller.run(EVENTS_PER_TURN):
+                self._wake()
+        except Exception as error:
+            if self._failed is not None and not self._failed.done():
+                self._failed.set_exception(error)
+
+    def _deactivated(self) -> None:
+        inactive, self._inactive = self._inactive, None
+        if inactive is not None and not inactive.done():
+            inactive.set_result(None)
+
+    def _take_snapshot(self, image: Image) -> None:
+        if self._loop is not None and (self._snapshot is None or self._snapshot.done()):
+            self._snapshot = self._loop.create_task(self._write_snapshot(image), name="metadata-snapshot")
+
+    async def _write_snapshot(self, image: Image) -> None:
+        values = await asyncio.to_thread(snapshot_values, image)
+        self._quorum.write_snapshot(snapshot_id(image), values)
