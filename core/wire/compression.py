@@ -5,7 +5,7 @@ caller's budget at most, and a codec that wants to write past its end fails. Not
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 
 import cramjam
@@ -32,9 +32,16 @@ _XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest vers
 _XERIAL_BLOCK = 32 * 1024
 _LENGTH = struct.Struct(">i")
 
+# Magic; version 1, blocks independent and without checksums; blocks of 64 KiB; the checksum of these two bytes.
+_LZ4_HEADER = b"\x04\x22\x4d\x18" + b"\x60\x40" + b"\x82"
+_LZ4_BLOCK = 64 * 1024
+_LZ4_LENGTH = struct.Struct("<I")
+_LZ4_STORED = 1 << 31  # set in the length of a block that compressing did not shrink
+_LZ4_END = b"\0\0\0\0"
 _LZ4_DEFAULT = 9  # means the fast mode in Kafka, not the ninth level
 _LZ4_BEST = 12
-_FIRST_GUESS = 32 * 1024
+_LEAST_ROOM = 32 * 1024
+_USUAL_RATIO = 8  # what text comes to; more room costs its zeroing, less a second try
 _GROWTH = 4
 _FULL = "failed to write whole buffer"
 
@@ -78,7 +85,7 @@ _INTO: dict[int, _Into] = {
 
 def _grow(into: _Into, data: Buffer, budget: int) -> bytearray:
     """Decompress into ever larger buffers: the size is not known before, a claimed one not believed."""
-    room = min(budget, max(_FIRST_GUESS, _GROWTH * len(data)))
+    room = min(budget, max(_LEAST_ROOM, _USUAL_RATIO * len(data)))
     while (out := _fill(into, data, room)) is None:
         if room == budget:
             raise OverBudgetError(f"{len(data)} compressed bytes hold more than the {budget} allowed")
@@ -101,19 +108,32 @@ def _fill(into: _Into, data: Buffer, room: int) -> bytearray | None:
 
 def _lz4(data: Buffer, level: int | None) -> Buffer:
     """One frame of independent blocks, the only kind the Java client reads."""
-    effort = 1 if level in (None, _LZ4_DEFAULT) else min(level or 1, _LZ4_BEST)
-    frame = cramjam.lz4.Compressor(level=effort, content_checksum=False, block_linked=False)
-    frame.compress(bytes(data))
-    return memoryview(frame.finish())
+    if level not in (None, _LZ4_DEFAULT):
+        frame = cramjam.lz4.Compressor(level=min(level, _LZ4_BEST), content_checksum=False, block_linked=False)
+        frame.compress(bytes(data))
+        return memoryview(frame.finish())
+    parts: list[Buffer] = [_LZ4_HEADER]
+    for block in _blocks(data, _LZ4_BLOCK):
+        packed = memoryview(cramjam.lz4.compress_block(block, store_size=False))
+        if len(packed) < len(block):
+            parts += (_LZ4_LENGTH.pack(len(packed)), packed)
+        else:
+            parts += (_LZ4_LENGTH.pack(len(block) | _LZ4_STORED), block)
+    parts.append(_LZ4_END)
+    return b"".join(parts)
+
+
+def _blocks(data: Buffer, size: int) -> Iterator[memoryview]:
+    view = memoryview(data)
+    return (view[start : start + size] for start in range(0, len(view), size))
 
 
 def _xerial(data: Buffer) -> bytes:
     """snappy-java's stream: a header, then blocks of up to 32 KiB of data, each with its length before it."""
     parts: list[Buffer] = [_XERIAL_HEADER]
-    view = memoryview(data)
-    for start in range(0, len(view), _XERIAL_BLOCK):
-        block = memoryview(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
-        parts += (_LENGTH.pack(len(block)), block)
+    for block in _blocks(data, _XERIAL_BLOCK):
+        packed = memoryview(cramjam.snappy.compress_raw(block))
+        parts += (_LENGTH.pack(len(packed)), packed)
     return b"".join(parts)
 
 

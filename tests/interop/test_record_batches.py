@@ -155,6 +155,21 @@ def test_rewritten_batches_are_read_by_java(java: JavaBatches, codec: Codec) -> 
     assert read[3]["records"] == samples()
 
 
+@pytest.mark.row(32)
+@pytest.mark.parametrize(("codec", "levels"), [(Codec.GZIP, (1, 9)), (Codec.LZ4, (1, 17)), (Codec.ZSTD, (1, 19))])
+def test_every_level_is_read_by_java(java: JavaBatches, codec: Codec, levels: tuple[int, int]) -> None:
+    for level in levels:
+        [read] = java.read(build_batch(samples(), codec=codec, level=level))
+        assert read["records"] == samples()
+
+
+@pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4])
+def test_framing_is_javas(java: JavaBatches, codec: Codec) -> None:
+    ours, theirs = build_batch(samples(), codec=codec)[61:], java.build(samples(), codec)[61:]
+    framing = 16 if codec is Codec.SNAPPY else 7
+    assert ours[:framing] == theirs[:framing]
+
+
 @pytest.mark.parametrize("kind", MarkerType)
 def test_markers_are_javas(java: JavaBatches, kind: MarkerType) -> None:
     marker = Marker(kind, producer_id=33, producer_epoch=4, coordinator_epoch=21)

@@ -61,16 +61,17 @@ def test_uncompressed_data_is_not_copied() -> None:
     assert decompress(Codec.NONE, view, len(TEXT)) is view
 
 
-def test_lz4_frames_are_what_java_reads() -> None:
+@pytest.mark.parametrize("level", [None, 1, 12])
+def test_lz4_frames_are_what_java_reads(level: int | None) -> None:
     """Version 1, independent blocks, and a right checksum of the frame's header: byte 6 after 4 of magic."""
-    packed = compress(Codec.LZ4, TEXT)
-    info = lz4.frame.get_frame_info(bytes(packed))
-    assert info["block_linked"] is False
-    assert lz4.frame.decompress(bytes(packed)) == TEXT
-    broken = bytearray(packed)
-    broken[6] ^= 1
-    with pytest.raises(WireError):
-        decompress(Codec.LZ4, broken, len(TEXT))
+    for data in (TEXT, os.urandom(150_000), b""):
+        packed = compress(Codec.LZ4, data, level)
+        assert lz4.frame.get_frame_info(bytes(packed))["block_linked"] is False
+        assert lz4.frame.decompress(bytes(packed)) == data
+        broken = bytearray(packed)
+        broken[6] ^= 1
+        with pytest.raises(WireError):
+            decompress(Codec.LZ4, broken, len(data))
 
 
 @pytest.mark.parametrize("linked", [False, True])
