@@ -1,0 +1,149 @@
+"""A voter as a process of its own, with a tiny application: a list of words.
+
+    python -m tests.cluster.voter CONFIG SIDE_PORT
+
+On SIDE_PORT it takes JSON lines: {"do": "propose", "word": w} is answered when w is committed, {"do": "look"}
+tells what the node knows, {"do": "snapshot"} writes one. Each epoch this node leads is noted in leads.jsonl
+beside the configuration, before anything is proposed in it.
+"""
+
+import asyncio
+import hashlib
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from rookery.controller.app import ControlPlane, run_controller
+from rookery.controller.quorum import CommittedBatch, SnapshotId
+from rookery.core import logs
+from rookery.core.config import node as keys
+from rookery.core.config.loading import read_properties
+from rookery.core.config.options import Settings
+from rookery.core.errors import KafkaError
+from rookery.core.metrics import Metrics
+from rookery.core.service import ServiceGroup
+
+
+class Words:
+    """The replicated list, and who waits for which word."""
+
+    def __init__(self, node_id: int, leads: Path) -> None:
+        self.node_id = node_id
+        self.words: list[str] = []
+        self.end = SnapshotId(0, 0)
+        self.epoch = -1
+        self.leader = (-1, 0)
+        self.waiting: dict[str, asyncio.Future[int]] = {}
+        self.peers_closed: list[int] = []
+        self._leads = leads
+
+    def on_commit(self, batch: CommittedBatch) -> None:
+        for offset, value in enumerate(batch.values, batch.base_offset):
+            word = value.decode()
+            self.words.append(word)
+            waiting = self.waiting.pop(word, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(offset)
+        self.end = SnapshotId(batch.last_offset + 1, batch.epoch)
+
+    def on_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> None:
+        self.words = [value.decode() for value in values]
+        self.end = snapshot
+
+    def on_leader(self, leader_id: int, epoch: int) -> None:
+        self.leader = (leader_id, epoch)
+        self.epoch = epoch if leader_id == self.node_id else -1
+        if self.epoch >= 0:
+            with self._leads.open("a") as file:
+                file.write(json.dumps({"node": self.node_id, "epoch": epoch}) + "\n")
+        for waiting in self.waiting.values():
+            if not waiting.done():
+                waiting.cancel()
+        self.waiting.clear()
+
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
+
+
+class SideDoor:
+    """The test's way into the process."""
+
+    def __init__(self, plane: ControlPlane, words: Words, metrics: Metrics) -> None:
+        self._plane = plane
+        self._words = words
+        self._metrics = metrics
+        plane.node.service.on_peer_closed(words.peers_closed.append)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(json.dumps(await self._answer(json.loads(line))).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    async def _answer(self, request: dict[str, str]) -> dict[str, object]:
+        match request["do"]:
+            case "propose":
+                return await self._propose(request["word"])
+            case "snapshot":
+                words = self._words
+                self._plane.node.write_snapshot(words.end, [word.encode() for word in words.words])
+                return {}
+            case "words":
+                return {"words": self._words.words}
+            case "metrics":
+                return {"text": (await self._metrics.render()).decode()}
+            case _:
+                return self._look()
+
+    async def _propose(self, word: str) -> dict[str, object]:
+        words = self._words
+        waiting = words.waiting[word] = asyncio.get_running_loop().create_future()
+        try:
+            self._plane.node.propose(words.epoch, [word.encode()])
+            async with asyncio.timeout(5):
+                return {"offset": await waiting, "epoch": words.epoch}
+        except KafkaError as error:
+            return {"refused": str(error)}
+        except (TimeoutError, asyncio.CancelledError):
+            return {"unknown": "leadership was lost, or the commit took too long"}
+        finally:
+            words.waiting.pop(word, None)
+
+    def _look(self) -> dict[str, object]:
+        words = self._words
+        leader, epoch = self._plane.node.leader
+        return {
+            "node": words.node_id,
+            "leader": leader,
+            "epoch": epoch,
+            "leads": words.epoch >= 0,
+            "count": len(words.words),
+            "digest": words.digest(),
+            "end": words.end.end_offset,
+            "peers_closed": words.peers_closed,
+        }
+
+
+async def main(config: Path, side_port: int) -> None:
+    texts = read_properties(config.read_text())
+    settings = Settings(keys.TABLE).having(texts)
+    words = Words(settings[keys.NODE_ID], config.parent / "leads.jsonl")
+    metrics = Metrics()
+    doors: list[asyncio.Task[asyncio.Server]] = []
+
+    def started(plane: ControlPlane, group: ServiceGroup) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, group.request_stop)
+        door = SideDoor(plane, words, metrics)
+        doors.append(loop.create_task(asyncio.start_server(door.serve, "127.0.0.1", side_port)))
+
+    await run_controller(settings, [words], metrics=metrics, started=started)
+
+
+if __name__ == "__main__":
+    logs.configure(style="json")
+    uvloop.run(main(Path(sys.argv[1]), int(sys.argv[2])))
