@@ -165,10 +165,10 @@ def bomb_of(codec: Codec, size: int) -> bytes:
 
 @pytest.mark.parametrize("codec", REAL)
 def test_bombs_cost_no_more_than_the_budget(codec: Codec) -> None:
-    bomb = bomb_of(codec, 256 * MIB)
-    budget = 32 * MIB
+    bomb = bomb_of(codec, 96 * MIB)
+    budget = 16 * MIB
     assert peak_rise(codec, bomb, budget) < 2 * budget
-    assert len(decompress(codec, bomb, 257 * MIB)) >= 256 * MIB
+    assert len(decompress(codec, bomb, 97 * MIB)) >= 96 * MIB
 
 
 def test_claimed_sizes_allocate_nothing() -> None:
