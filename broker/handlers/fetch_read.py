@@ -11,6 +11,7 @@ from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.wire.apis.fetch import (
     AbortedTransaction,
     EpochEndOffset,
+    FetchPartition,
     FetchRequest,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -32,7 +33,10 @@ class FetchRead:
         self._call = call
         self._wanted = wanted
         self._bytes_max = min(request.max_bytes, RESPONSE_BYTES_MAX)
-        self.is_follower = replica_of(request) >= 0
+        self._replica = replica_of(request)
+        self._replica_epoch = request.replica_state.replica_epoch if request.replica_state is not None else -1
+        self.is_follower = self._replica >= 0
+        self._heard = False
         self._isolation = Isolation.HIGH_WATERMARK
         if self.is_follower:
             self._isolation = Isolation.LOG_END
@@ -60,6 +64,7 @@ class FetchRead:
             size = len(data.records or b"")
             left -= size
             self.bytes += size
+        self._heard = True
         self.data = [data for data in found if data is not None]
 
     def _read_one(self, place: int, wanted: Wanted, left: int, min_one: bool) -> PartitionData:
@@ -77,6 +82,8 @@ class FetchRead:
                 self.answer_now = True
                 diverging = EpochEndOffset(epoch=left_over[0], end_offset=left_over[1])
                 offset = partition.log.end_offset
+            elif self.is_follower and not self._heard:
+                self._acknowledged(partition, asked)
             bytes_max = min(asked.partition_max_bytes, left)
             read = partition.read(offset, bytes_max, self._isolation, min_one=min_one)
         except KafkaError as error:
@@ -95,6 +102,15 @@ class FetchRead:
             diverging_epoch=diverging,
             aborted_transactions=aborted,
             records=read.data,
+        )
+
+    def _acknowledged(self, partition: Partition, asked: FetchPartition) -> None:
+        """What a follower asks for tells what it has: said once, when the request comes."""
+        partition.on_follower_fetch(
+            self._replica,
+            offset=asked.fetch_offset,
+            log_start=asked.log_start_offset,
+            broker_epoch=self._replica_epoch,
         )
 
     def until(self, partition: Partition) -> int:

@@ -1,16 +1,19 @@
 """One partition on this broker: its log, its place in the cluster, and how far it is committed.
 
 The image of the cluster says who leads and who is in sync (`apply`); requests append and read here, on the
-one loop, so each call sees and leaves a consistent partition. How far followers have come is the business
-of the replica state: as long as this broker is the only in-sync replica, all that is written is committed.
+one loop, so each call sees and leaves a consistent partition. While this broker leads, `leading` knows how far
+the followers have come; while it follows, what it fetches from the leader is applied here.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from rookery.broker.log.partition_log import Isolation, LeaderAppend, PartitionLog, PartitionRead
+from rookery.broker.replication.follower_session import Position
+from rookery.broker.replication.replica_state import LeaderState, Moved, Proposal, Terms
 from rookery.broker.replication.topic_settings import TopicSettings
+from rookery.broker.replication.truncation import check_truncation, truncation_offset
 from rookery.core.errors import (
     FencedLeaderEpochError,
     KafkaStorageError,
@@ -20,9 +23,10 @@ from rookery.core.errors import (
     OffsetOutOfRangeError,
     UnknownLeaderEpochError,
 )
+from rookery.core.logs import get_logger
 from rookery.core.metadata import image
 from rookery.core.types import TopicPartition
-from rookery.core.wire.batch import MutableBuffer
+from rookery.core.wire.batch import Buffer, MutableBuffer
 
 ACKS_ALL = -1
 NO_EPOCH = -1
@@ -32,6 +36,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 _NOBODY = image.Partition(replicas=(), isr=(), leader=-1, leader_epoch=-1)
+_log = get_logger("broker.replication")
 
 
 class FoundOffset(NamedTuple):
@@ -42,12 +47,52 @@ class FoundOffset(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
+class Peers(Protocol):
+    """What a leader has to know of the brokers around it."""
+
+    @property
+    def broker_epoch(self) -> int:
+        """This broker's own."""
+
+    @property
+    def lag_ms_max(self) -> int:
+        """replica.lag.time.max.ms"""
+
+    def now_ms(self) -> int:
+        """Milliseconds of a clock that never jumps."""
+
+    def may_join(self, node_id: int) -> int | None:
+        """The registered epoch of a broker that is alive and not stopping; None for every other."""
+
+    def propose(self, partition: "Partition", proposal: Proposal) -> None:
+        """Ask the controller for another ISR."""
+
+
+class Alone:
+    """A broker without others: nobody joins, nothing is proposed."""
+
+    broker_epoch = -1
+    lag_ms_max = 30_000
+
+    def now_ms(self) -> int:
+        return 0
+
+    def may_join(self, node_id: int) -> int | None:
+        return None
+
+    def propose(self, partition: "Partition", proposal: Proposal) -> None:
+        raise RuntimeError(f"{partition.topic_partition}: there is no controller to propose {proposal} to")
+
+
+ALONE = Alone()
+
+
 class Partition:
     """`wake` is called with the partition whenever something that a request may wait for has changed."""
 
     __slots__ = (
-        "_epoch_start", "_node_id", "_wake", "bytes_in", "index", "log", "offline", "settings", "state",
-        "topic", "topic_id", "topic_partition",
+        "_node_id", "_peers", "_settings", "_wake", "bytes_in", "index", "leading", "log", "offline", "state", "topic",
+        "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -58,20 +103,35 @@ class Partition:
         *,
         node_id: int,
         wake: Callable[["Partition"], None],
+        peers: Peers = ALONE,
     ) -> None:
         self.topic_id = topic_id
         self.topic_partition: TopicPartition = log.partition
         self.topic, self.index = log.partition
         self.log = log
-        self.settings = settings
+        self._settings = settings
+        self._peers = peers
         self.state = _NOBODY
+        self.leading: LeaderState | None = None
+        """The leader's view of its followers; None while another broker leads."""
         self.offline = False
         """The directory that holds the log has failed."""
         self.bytes_in = 0
         """Bytes appended since this object was made: lets a waiting fetch guess without reading."""
         self._node_id = node_id
         self._wake = wake
-        self._epoch_start = 0
+
+    @property
+    def settings(self) -> TopicSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: TopicSettings) -> None:
+        """Take over changed options of the topic."""
+        self._settings = settings
+        if self.leading is not None:
+            self.leading.terms = self._terms()
+            self._tick()
 
     # --- who leads ---------------------------------------------------------------------------------------
 
@@ -81,12 +141,82 @@ class Partition:
 
     def apply(self, state: image.Partition) -> None:
         """Take over what the cluster has decided."""
-        if state.leader_epoch != self.state.leader_epoch:
-            self._epoch_start = self.log.end_offset
+        was = self.state
         self.state = state
-        if self.is_leader:
-            self._advance_high_watermark()
+        if not self.is_leader:
+            self.leading = None
+        elif self.leading is None or state.leader_epoch != was.leader_epoch:
+            self._begin_to_lead(state)
+        else:
+            self._moved(
+                self.leading.on_committed(
+                    isr=state.isr,
+                    replicas=state.replicas,
+                    partition_epoch=state.partition_epoch,
+                    now_ms=self._peers.now_ms(),
+                    may_join=self._peers.may_join,
+                )
+            )
         self._wake(self)
+
+    def _begin_to_lead(self, state: image.Partition) -> None:
+        """A new epoch begins where the log ends: nothing is cut off, what is there will be committed."""
+        self.log.log.epochs.assign(state.leader_epoch, self.log.end_offset)
+        self.leading = LeaderState.begin(
+            me=self._node_id,
+            my_broker_epoch=self._peers.broker_epoch,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            replicas=state.replicas,
+            isr=state.isr,
+            terms=self._terms(),
+            log_end=self.log.end_offset,
+            high_watermark=self.log.high_watermark,
+            now_ms=self._peers.now_ms(),
+        )
+        self._tick()
+
+    def _terms(self) -> Terms:
+        return Terms(self._settings.insync_replicas_min, self._peers.lag_ms_max)
+
+    def tick(self) -> None:
+        """Time passed: followers that have been behind for too long are to leave the ISR."""
+        if self.leading is not None:
+            self._tick()
+
+    def _tick(self) -> None:
+        if self.leading is not None:
+            self._moved(self.leading.on_tick(self._peers.now_ms(), self._peers.may_join))
+
+    def _moved(self, moved: Moved) -> None:
+        """Carry out what the leader's view decided."""
+        if moved.high_watermark and self.leading is not None:
+            self.log.advance_high_watermark(self.leading.high_watermark)
+            self._wake(self)
+        if moved.proposal is not None:
+            self._peers.propose(self, moved.proposal)
+
+    def on_follower_fetch(self, node_id: int, *, offset: int, log_start: int, broker_epoch: int) -> None:
+        """A follower asks for `offset` as leader epoch and log history allow: all below it is on its disk."""
+        leading = self.leading
+        if leading is None or node_id not in leading.followers:
+            raise NotLeaderOrFollowerError(f"{self.topic_partition} has no follower on broker {node_id} here")
+        registered = self._peers.may_join(node_id)
+        if registered is not None and broker_epoch < registered:
+            raise NotLeaderOrFollowerError(
+                f"{self.topic_partition}: broker {node_id} fetches with epoch {broker_epoch}, but is registered "
+                f"with {registered}"
+            )
+        self._moved(
+            leading.on_follower_fetch(
+                node_id,
+                offset=offset,
+                log_start=log_start,
+                broker_epoch=broker_epoch,
+                now_ms=self._peers.now_ms(),
+                may_join=self._peers.may_join,
+            )
+        )
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raise unless this broker leads the partition, in the epoch that the client knows if it says one."""
@@ -120,7 +250,9 @@ class Partition:
         appended = self.log.append_as_leader(batch, self.state.leader_epoch, now_ms)
         if not appended.duplicate and batch is not None:
             self.bytes_in += len(batch)
-            self._advance_high_watermark()
+            if self.leading is not None:
+                peers = self._peers
+                self._moved(self.leading.on_append(self.log.end_offset, peers.now_ms(), peers.may_join))
             self._wake(self)
         return appended
 
@@ -128,10 +260,48 @@ class Partition:
         """Whether what was appended can be acknowledged to acks=all. A retry waits like the original."""
         return self.log.high_watermark > appended.last_offset
 
-    def _advance_high_watermark(self) -> None:
-        """Alone in the in-sync set, this broker's log end is the high watermark; else followers decide."""
-        if self.state.isr == (self._node_id,) and not self.below_min_isr:
-            self.log.advance_high_watermark(self.log.end_offset)
+    # --- following ---------------------------------------------------------------------------------------
+
+    def position(self) -> Position:
+        """From where this replica fetches: all below is on its disk."""
+        log = self.log.log
+        return Position(log.end_offset, log.epochs.latest_epoch, self.state.leader_epoch, log.start_offset)
+
+    def apply_fetched(
+        self, records: Buffer, *, high_watermark: int, leader_log_start: int, now_ms: int
+    ) -> None:
+        """Append what the leader sent, and learn what it calls committed."""
+        if len(records):
+            self.log.append_as_follower(records, now_ms)
+            self.bytes_in += len(records)
+        moved = self.log.advance_high_watermark(high_watermark)
+        if leader_log_start > self.log.start_offset:
+            self.log.follow_log_start(leader_log_start)
+        if moved or len(records):
+            self._wake(self)
+
+    def truncate_to_leader(self, epoch: int, end_offset: int, now_ms: int) -> None:
+        """Cut off what the leader, whose history up to `epoch` ends at `end_offset`, does not have. Blocks."""
+        log = self.log
+        offset = truncation_offset(
+            leader_epoch=epoch, leader_end=end_offset, epochs=log.log.epochs, log_end=log.end_offset
+        )
+        recovering = self.state.leader_recovery_state is image.LeaderRecoveryState.RECOVERING
+        unclean = recovering or self._settings.unclean_elections
+        check_truncation(offset, log.high_watermark, unclean=unclean, partition=str(self.topic_partition))
+        _log.info(
+            "log.truncated", partition=str(self.topic_partition), start=offset, end=log.end_offset,
+            leader=self.state.leader, leader_epoch=self.state.leader_epoch,
+        )  # fmt: skip
+        log.truncate_to(offset, now_ms)
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """The leader has deleted all that this replica could go on from: begin anew where it begins. Blocks."""
+        _log.warning(
+            "log.restarted", partition=str(self.topic_partition), at=offset, end=self.log.end_offset,
+            reason="the leader's log starts later than this one ends",
+        )  # fmt: skip
+        self.log.truncate_fully_and_start_at(offset, now_ms)
 
     # --- reading -----------------------------------------------------------------------------------------
 
@@ -164,10 +334,11 @@ class Partition:
             return FoundOffset(start, leader_epoch=log.log.epochs.epoch_at(start))
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             return None
-        if log.high_watermark < self._epoch_start and isolation is not Isolation.LOG_END:
+        leading = self.leading
+        if leading is not None and not leading.readable_latest and isolation is not Isolation.LOG_END:
             raise OffsetNotAvailableError(
                 f"{self.topic_partition}: the new leader has yet to learn that its log is committed up to "
-                f"{self._epoch_start}"
+                f"{leading.epoch_start}"
             )
         until = log.bound(isolation)
         if timestamp == LATEST:
