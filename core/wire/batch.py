@@ -32,11 +32,8 @@ DELETE_HORIZON = 0b100_0000
 LAST_CODEC = 4
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_BASE_OFFSET = struct.Struct(">q")
-_LEADER_EPOCH = struct.Struct(">i")
-_CRC = struct.Struct(">I")
-_ATTRIBUTES = struct.Struct(">h")
-_MAX_TIMESTAMP = struct.Struct(">q")
+_INT16, _INT32, _INT64, _UINT32 = (struct.Struct(form) for form in (">h", ">i", ">q", ">I"))
+_LENGTH_AT = 8
 _LEADER_EPOCH_AT = 12
 MAGIC_AT = 16
 _CRC_AT = 17
@@ -101,12 +98,17 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
-def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """The header of the batch at `pos`; WireError unless the buffer holds the whole of a plausible batch."""
+def unpack_header(buf: Buffer, pos: int = 0) -> BatchHeader:
+    """The fields as they stand, unchecked: for those who read headers from a file without what follows."""
     try:
-        header = BatchHeader._make(_HEADER.unpack_from(buf, pos))
+        return BatchHeader._make(_HEADER.unpack_from(buf, pos))
     except struct.error:
         raise WireError(f"a batch header needs {HEADER_SIZE} bytes, {len(buf) - pos} remain") from None
+
+
+def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
+    """The header of the batch at `pos`; WireError unless the buffer holds the whole of a plausible batch."""
+    header = unpack_header(buf, pos)
     if header.magic != MAGIC:
         raise WireError(f"record batch at {pos} has magic {header.magic}, only {MAGIC} is supported")
     if not MIN_LENGTH <= header.batch_length <= len(buf) - pos - LENGTH_END:
@@ -135,7 +137,7 @@ def batches(buf: Buffer, pos: int = 0, partial_end: bool = False) -> Iterator[tu
 def _is_cut(buf: Buffer, pos: int, end: int) -> bool:
     if end - pos < HEADER_SIZE:
         return True
-    length: int = _LEADER_EPOCH.unpack_from(buf, pos + 8)[0]
+    length: int = _INT32.unpack_from(buf, pos + _LENGTH_AT)[0]
     return length > end - pos - LENGTH_END
 
 
@@ -156,16 +158,16 @@ def verify(buf: Buffer, pos: int, header: BatchHeader) -> None:
 
 def stamp(buf: MutableBuffer, pos: int, base_offset: int, leader_epoch: int) -> None:
     """Give the batch its place in the log. The checksum does not cover these fields and stays right."""
-    _BASE_OFFSET.pack_into(buf, pos, base_offset)
-    _LEADER_EPOCH.pack_into(buf, pos + _LEADER_EPOCH_AT, leader_epoch)
+    _INT64.pack_into(buf, pos, base_offset)
+    _INT32.pack_into(buf, pos + _LEADER_EPOCH_AT, leader_epoch)
 
 
 def stamp_append_time(buf: MutableBuffer, pos: int, timestamp: int) -> None:
     """Make `timestamp` (ms) the time of all records, as message.timestamp.type=LogAppendTime asks."""
     header = read_header(buf, pos)
-    _ATTRIBUTES.pack_into(buf, pos + CRC_FROM, header.attributes | LOG_APPEND_TIME)
-    _MAX_TIMESTAMP.pack_into(buf, pos + _MAX_TIMESTAMP_AT, timestamp)
-    _CRC.pack_into(buf, pos + _CRC_AT, crc_of(buf, pos, header.batch_length + LENGTH_END))
+    _INT16.pack_into(buf, pos + CRC_FROM, header.attributes | LOG_APPEND_TIME)
+    _INT64.pack_into(buf, pos + _MAX_TIMESTAMP_AT, timestamp)
+    _UINT32.pack_into(buf, pos + _CRC_AT, crc_of(buf, pos, header.batch_length + LENGTH_END))
 
 
 def write_header(batch: bytearray, header: BatchHeader) -> None:
@@ -175,4 +177,4 @@ def write_header(batch: bytearray, header: BatchHeader) -> None:
         _HEADER.pack_into(batch, 0, *whole)
     except struct.error as error:
         raise WireError(f"a batch cannot carry {whole}: {error}") from None
-    _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
+    _UINT32.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))

@@ -136,7 +136,7 @@ def _check_order(header: BatchHeader, next_offset: int, epoch: int) -> None:
             f"the batch at offset {header.base_offset} has leader epoch {header.partition_leader_epoch}, "
             f"the one before it {epoch}"
         )
-    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+    if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
         raise CorruptMessageError(
             f"the batch at offset {header.base_offset} says it has {header.record_count} records, but its "
             f"last offset delta is {header.last_offset_delta}"

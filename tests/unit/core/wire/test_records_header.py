@@ -1,6 +1,7 @@
 """Batch headers: read, checked and stamped in place, and which batches a broker takes."""
 
 import struct
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,7 @@ from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import (
     HEADER_SIZE,
     BatchHeader,
+    Record,
     batches,
     build_batch,
     check_timestamp,
@@ -235,3 +237,18 @@ def test_a_follower_takes_batches_in_order_with_gaps() -> None:
 def test_a_follower_refuses_what_a_leader_cannot_have_sent(fetched: bytearray, reason: str) -> None:
     with pytest.raises(CorruptMessageError, match=reason):
         validate_replica_batches(fetched, 10)
+
+
+def test_nothing_on_the_header_path_copies_records() -> None:
+    batch = memoryview(build_batch([Record(0, NOW, None, bytes(4 << 20))]))
+    tracemalloc.start()
+    try:
+        validate_produce_batch(batch, len(batch))
+        stamp(batch, 0, 500, 3)
+        validate_replica_batches(batch, 500)
+        stamp_append_time(batch, 0, NOW + 1)
+        verify(batch, 0, read_header(batch))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 * 1024
