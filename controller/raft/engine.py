@@ -171,9 +171,10 @@ class Engine:
             self.input(lambda now_ms, number=number: self.core.flushed(number, now_ms))  # type: ignore[misc]
 
     async def _install(self, snapshot: SnapshotId) -> None:
-        voters = await asyncio.to_thread(self.storage.snapshots.install, snapshot)
+        voters = await self.in_thread(lambda: self.storage.install(snapshot))
         now_ms = self._clock.wall_ms()
         await self.with_files(lambda: self.storage.restart_at(snapshot, now_ms))
+        await self.in_thread(lambda: self.storage.save_committed(snapshot.end_offset))
         self.storage.delete_before(snapshot.end_offset, now_ms)
         self.input(lambda now: self.core.snapshot_installed(snapshot, voters, now))
         self._effects.snapshot_installed(snapshot)

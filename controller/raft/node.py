@@ -174,7 +174,7 @@ class RaftNode(Service):
         while True:
             await asyncio.sleep(self.settings.checkpoint_interval_ms / 1000)
             high_watermark = min(engine.core.replica.high_watermark, engine.storage.flushed_offset)
-            if high_watermark > noted:
+            if high_watermark > noted and engine.core.replica.installing is None:
                 await engine.in_thread(lambda offset=high_watermark: engine.storage.save_committed(offset))  # type: ignore[misc]
                 noted = high_watermark
 

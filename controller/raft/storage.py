@@ -49,6 +49,7 @@ class RaftStorage:
         """Recover what is in `folder`. Blocks; for a thread. Raises CorruptStateError or LogCorrupt."""
         path = f"{folder}/{METADATA_LOG}"
         disk.mkdir(path)
+        disk.sync_dir(folder)  # or a power cut could take the folder, and with it every promise in it
         snapshots = Snapshots(disk, path)
         snapshots.remove_unfinished()
         committed = read_offsets(disk, f"{path}/{HIGH_WATERMARKS}").get(_PARTITION)
@@ -110,8 +111,14 @@ class RaftStorage:
     def flushed(self, job: FlushJob) -> None:
         self._log.flushed(job)
 
+    def install(self, snapshot: SnapshotId) -> VoterSet:
+        """Make a download a snapshot; `restart_at` must follow. Blocks; for a thread."""
+        voters = self.snapshots.install(snapshot)
+        self.save_committed(0)  # the log is about to go: from here on the snapshot vouches for all below its end
+        return voters
+
     def restart_at(self, snapshot: SnapshotId, now_ms: int) -> None:
-        """The installed snapshot takes the place of the whole log."""
+        """The installed snapshot takes the place of the whole log; note it with `save_committed` afterwards."""
         self._log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
         self.latest_snapshot = snapshot
 

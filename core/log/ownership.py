@@ -1,5 +1,6 @@
 """Whose a log folder is: a node starts only on a disk that says it is its own."""
 
+import os
 from uuid import UUID
 
 from rookery.core.disk import Disk
@@ -16,6 +17,8 @@ def claim_folder(disk: Disk, folder: str, *, node_id: int, cluster_id: str, new_
     `cluster_id` may be empty on a folder that knows its cluster. Blocks; for a thread.
     """
     disk.mkdir(folder)
+    if os.path.dirname(folder):
+        disk.sync_dir(os.path.dirname(folder))
     found = MetaProperties.read(disk, folder)
     path = f"{folder}/{META_PROPERTIES}"
     if found is None:
