@@ -5,6 +5,7 @@ device: run them in a thread while nothing else uses the partition. `begin_flush
 what it did is told with `flushed`.
 """
 
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -17,8 +18,7 @@ from rookery.broker.log.retention import Reason, SegmentFacts, deletable
 from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.disk import Buffer, Disk
 from rookery.core.errors import InvalidRecordError, OffsetOutOfRangeError
-from rookery.core.log import Appended, Log, LogRead
-from rookery.core.log.segment import Segment
+from rookery.core.log import Appended, Log, LogDirFailed, LogRead, Segment
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import BatchHeader, MutableBuffer
 from rookery.core.wire.records import (
@@ -85,6 +85,8 @@ class PartitionLog:
         self._high_watermark = log.start_offset
         self.clean_offset: int | None = None
         """Up to where the log is compacted; None if it never was."""
+        self.on_failure: Callable[[LogDirFailed], None] = lambda _error: None
+        """Told of an error of the device before it is raised."""
 
     @staticmethod
     def open(
@@ -210,16 +212,24 @@ class PartitionLog:
         """Append what was fetched from the leader, with its offsets and epochs; checksums are checked
         again."""
         active = self.log.active.base_offset
-        appended = self.log.append_as_follower(records, now_ms)
-        self._applied(records, appended, active, now_ms)
+        try:
+            appended = self.log.append_as_follower(records, now_ms)
+            self._applied(records, appended, active, now_ms)
+        except LogDirFailed as error:
+            self.on_failure(error)
+            raise
         return appended
 
     def _append_stamped(
         self, buf: MutableBuffer, leader_epoch: int, now_ms: int, checked: list[tuple[int, BatchHeader]]
     ) -> Appended:
         active = self.log.active.base_offset
-        appended = self.log.append_as_leader(buf, leader_epoch, now_ms, checked)
-        self._applied(buf, appended, active, now_ms)
+        try:
+            appended = self.log.append_as_leader(buf, leader_epoch, now_ms, checked)
+            self._applied(buf, appended, active, now_ms)
+        except LogDirFailed as error:
+            self.on_failure(error)
+            raise
         return appended
 
     def _applied(self, buf: Buffer, appended: Appended, active: int, now_ms: int) -> None:
@@ -242,7 +252,11 @@ class PartitionLog:
         Raises OffsetOutOfRangeError before the log start offset or after the log's end.
         """
         stable = self.last_stable_offset
-        found = self.log.read(offset, max_bytes, self.bound(isolation), min_one)
+        try:
+            found = self.log.read(offset, max_bytes, self.bound(isolation), min_one)
+        except LogDirFailed as error:
+            self.on_failure(error)
+            raise
         aborted = None
         if isolation is Isolation.LAST_STABLE:
             aborted = self._aborted(found)

@@ -1,0 +1,130 @@
+"""The log cleaner: takes the dirtiest compacted log, cleans it in a thread of its own, begins again.
+
+One log at a time, within log.cleaner.io.max.bytes.per.second and log.cleaner.dedupe.buffer.size. Results
+are put in place on the event loop, where the logs live. A log that turns out to be damaged is left alone
+until the next start.
+"""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, put_in_place
+from rookery.broker.log.cleaning import CleaningJob
+from rookery.broker.log.compaction_plan import CleaningPlan
+from rookery.broker.log.housekeeper import SLICE, Housekeeper
+from rookery.broker.log.log_dirs import LogDirs
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.throttle import CancelledWork, Throttle
+from rookery.core.clock import Clock
+from rookery.core.errors import KafkaError
+from rookery.core.log import LogDirFailed
+from rookery.core.logs import get_logger
+from rookery.core.service import Service
+from rookery.core.types import TopicPartition
+from rookery.core.wire.primitives import WireError
+
+log = get_logger("broker.log")
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerOptions:
+    """The broker's options; the names are the keys with `log.cleaner.` taken off and `.` as `_`."""
+
+    backoff_ms: int = 15_000
+    dedupe_buffer_size: int = 128 * 1024 * 1024
+    io_max_bytes_per_second: float = 1.7976931348623157e308
+
+
+class Cleaner(Service):
+    """Compacts logs until cancelled."""
+
+    name = "log-cleaner"
+
+    def __init__(
+        self, dirs: LogDirs, housekeeper: Housekeeper, clock: Clock, options: CleanerOptions
+    ) -> None:
+        self._dirs = dirs
+        self._housekeeper = housekeeper
+        self._clock = clock
+        self._options = options
+        self._throttle = Throttle(options.io_max_bytes_per_second)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
+        self.uncleanable: dict[TopicPartition, str] = {}
+        self.passes = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+
+    async def serve(self) -> None:
+        while True:
+            found = await self._dirtiest()
+            if found is None:
+                await asyncio.sleep(self._options.backoff_ms / 1000)
+            else:
+                await self.clean(*found)
+
+    async def stop(self) -> None:
+        self._throttle.cancel()
+        self._thread.shutdown(wait=False)
+
+    async def _dirtiest(self) -> tuple[PartitionLog, CleaningPlan] | None:
+        """Logs that are overdue come first, then those with the largest dirty part."""
+        now_ms = self._clock.wall_ms()
+        found: list[tuple[PartitionLog, CleaningPlan]] = []
+        for number, partition in enumerate(list(self._dirs.partitions.values())):
+            if partition.config.compact and partition.partition not in self.uncleanable:
+                plan = cleaning_plan(partition, now_ms)
+                if plan is not None:
+                    found.append((partition, plan))
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+        return max(found, key=lambda each: (each[1].overdue_ms, each[1].dirty_ratio), default=None)
+
+    async def clean(self, partition: PartitionLog, plan: CleaningPlan) -> None:
+        """Clean one log; whatever goes wrong concerns only this one, or its dir."""
+        job = begin_cleaning(
+            partition,
+            plan,
+            memory_bytes=self._options.dedupe_buffer_size,
+            throttle=self._throttle,
+            now_ms=self._clock.wall_ms(),
+        )
+        try:
+            if await self._clean(partition, job):
+                partition.clean_offset = max(job.end, partition.start_offset)
+                log.info(
+                    "log.cleaned",
+                    partition=str(partition.partition),
+                    to=job.end,
+                    bytes_read=job.stats.bytes_read,
+                    bytes_written=job.stats.bytes_written,
+                )
+        except CancelledWork:
+            return
+        except LogDirFailed as error:
+            if self._dirs.partitions.get(partition.partition) is partition:
+                self._dirs.failed(partition.partition, error)
+        except (KafkaError, WireError) as error:
+            self.uncleanable[partition.partition] = str(error)
+            log.error("log.uncleanable", partition=str(partition.partition), reason=str(error))
+        finally:
+            self.passes += 1
+            self.bytes_read += job.stats.bytes_read
+            self.bytes_written += job.stats.bytes_written
+
+    async def _clean(self, partition: PartitionLog, job: CleaningJob) -> bool:
+        """False if the log changed under the cleaner; it will be looked at again."""
+        run = partial(asyncio.get_running_loop().run_in_executor, self._thread)
+        await run(job.prepare)
+        while (group := await run(job.next_group)) is not None:
+            here = self._dirs.partitions.get(partition.partition) is partition
+            old = put_in_place(partition, group, job.now_ms) if here else None
+            if old is None:
+                await run(partial(job.discard, group))
+                return False
+            if partition.store.unsaved:
+                self._dirs.with_unsaved_snapshots.add(partition)
+            self._housekeeper.remove_later(partition, old)
+            await run(partial(partition.log.disk.sync_dir, partition.log.path))
+        return True

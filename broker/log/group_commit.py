@@ -1,0 +1,112 @@
+"""Making appends durable, many at a time: one round of syncs serves all that wait when it begins.
+
+For each log dir at most one round runs, in the dir's thread. Who appends meanwhile waits for the next
+round, so the number of syncs follows the speed of the device and not the number of appends. After a failed
+sync nothing is known of what was written since the last good one: every waiter fails, and the dir is given
+up without a second try.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from rookery.broker.log.log_dir import LogDir
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.core.errors import KafkaStorageError
+from rookery.core.log import FlushJob, LogDirFailed
+
+
+class GroupCommit:
+    """Flushes of the partitions of one log dir."""
+
+    def __init__(self, log_dir: LogDir, on_failure: Callable[[LogDirFailed], None]) -> None:
+        self._dir = log_dir
+        self._on_failure = on_failure
+        self._wanted: dict[PartitionLog, int] = {}  # up to which offset, by partition
+        self._waiting: list[tuple[PartitionLog, int, asyncio.Future[None]]] = []
+        self._round: asyncio.Task[None] | None = None
+        self.rounds = 0
+
+    def request(self, partition: PartitionLog, up_to: int) -> None:
+        """Let everything below `up_to` become durable soon."""
+        if self._dir.failure is None and up_to > partition.log.recovery_point:
+            self._wanted[partition] = max(up_to, self._wanted.get(partition, 0))
+            if self._round is None:
+                self._round = asyncio.get_running_loop().create_task(self._run())
+
+    def durable(self, partition: PartitionLog, up_to: int) -> "asyncio.Future[None]":
+        """A future that is done when all below `up_to` is on the device, or fails with
+        KAFKA_STORAGE_ERROR."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._dir.failure is not None:
+            future.set_exception(
+                KafkaStorageError(f"log dir {self._dir.path} is offline: {self._dir.failure}")
+            )
+        elif partition.log.recovery_point >= up_to:
+            future.set_result(None)
+        else:
+            self._waiting.append((partition, up_to, future))
+            self.request(partition, up_to)
+        return future
+
+    def forget(self, partition: PartitionLog) -> None:
+        """The partition leaves this dir: who waits for it fails."""
+        self._wanted.pop(partition, None)
+        self._fail_where(lambda waiting: waiting is partition, f"{partition.partition} was removed")
+
+    async def settle(self) -> None:
+        """Wait until nothing is wanted any more."""
+        while self._round is not None:
+            await asyncio.wait([self._round])
+
+    def fail(self, why: str) -> None:
+        """The dir went offline: nothing that waits will become durable."""
+        self._wanted.clear()
+        self._fail_where(lambda _: True, why)
+
+    async def _run(self) -> None:
+        try:
+            while self._wanted and self._dir.failure is None:
+                wanted, self._wanted = self._wanted, {}
+                jobs = [
+                    (partition, partition.log.begin_flush(up_to))
+                    for partition, up_to in wanted.items()
+                    if not partition.log.failed
+                ]
+                self.rounds += 1
+                await self._dir.run(lambda jobs=jobs: _run_all(jobs))  # type: ignore[misc]
+                for partition, job in jobs:
+                    partition.log.flushed(job)
+                self._wake()
+        except LogDirFailed as error:
+            self._on_failure(error)
+        finally:
+            self._round = None
+
+    def _wake(self) -> None:
+        still = []
+        for partition, up_to, future in self._waiting:
+            if future.done():
+                continue  # the waiter gave up
+            if partition.log.recovery_point >= up_to:
+                future.set_result(None)
+            elif up_to > partition.end_offset:
+                future.set_exception(KafkaStorageError(f"{partition.partition} was truncated below {up_to}"))
+            else:
+                still.append((partition, up_to, future))
+        self._waiting = still
+
+    def _fail_where(self, matches: Callable[[PartitionLog], bool], why: str) -> None:
+        gone = [entry for entry in self._waiting if matches(entry[0])]
+        self._waiting = [entry for entry in self._waiting if not matches(entry[0])]
+        for _, _, future in gone:
+            if not future.done():
+                future.set_exception(KafkaStorageError(why))
+
+
+def _run_all(jobs: list[tuple[PartitionLog, FlushJob]]) -> None:
+    for partition, job in jobs:
+        try:
+            job.run()
+        except LogDirFailed:
+            partition.log.flush_failed()
+            raise

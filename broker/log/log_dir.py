@@ -1,0 +1,165 @@
+"""One log dir: whose it is, what lies in it, whether it can still be used, and a thread for its device.
+
+`open_log_dir`, `LogDir.open_partition` and `close` wait for the device; the owner runs them in
+`LogDir.worker`.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+from uuid import UUID
+
+from rookery.broker.log import folders
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.core.disk import Disk
+from rookery.core.errors import KafkaStorageError
+from rookery.core.log import LogDirFailed
+from rookery.core.log.checkpoint_file import CheckpointDamaged
+from rookery.core.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    read_offsets,
+    write_offsets,
+)
+from rookery.core.log.folder_files import MetaProperties, PartitionMetadata, take_marker, write_marker
+from rookery.core.logs import get_logger
+from rookery.core.types import TopicPartition
+
+log = get_logger("broker.log")
+
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS)
+
+T = TypeVar("T")
+
+
+class LogDirRefused(Exception):
+    """A log dir belongs to another cluster or node: the node must not start on it."""
+
+
+class LogDir:
+    """A folder of partitions. `failure` says why it is offline; nothing in it is touched from then on."""
+
+    def __init__(self, disk: Disk, path: str, directory_id: UUID, *, clean_epoch: int | None = None) -> None:
+        self.disk = disk
+        self.path = path
+        self.directory_id = directory_id
+        self.clean_epoch = clean_epoch
+        """The broker epoch of the last clean shutdown; None if the last shutdown was not clean."""
+        self.failure: str | None = None
+        self.held: set[TopicPartition] = set()
+        """The partitions whose place is here, usable or not."""
+        self.offsets: dict[str, dict[TopicPartition, int]] = {}
+        """The checkpoints as they were read at start, by file name."""
+        self.worker = ThreadPoolExecutor(1, thread_name_prefix=f"log-dir-{os.path.basename(path)}")
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do blocking work in this dir's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.worker, work)
+
+    def check_online(self) -> None:
+        if self.failure is not None:
+            raise KafkaStorageError(f"log dir {self.path} is offline: {self.failure}")
+
+    # -- content
+
+    def partitions(self) -> list[TopicPartition]:
+        found = (folders.partition_of(name) for name in self.disk.list(self.path))
+        return [partition for partition in found if partition is not None]
+
+    def leftovers(self) -> list[str]:
+        """Folders of deleted partitions that are still there."""
+        names = [name for name in self.disk.list(self.path) if folders.is_to_be_deleted(name)]
+        return [f"{self.path}/{name}" for name in names]
+
+    def folder(self, partition: TopicPartition) -> str:
+        return f"{self.path}/{folders.folder_name(partition)}"
+
+    def topic_id(self, partition: TopicPartition) -> UUID | None:
+        """The topic id in partition.metadata; None if there is none or it cannot be read."""
+        try:
+            found = PartitionMetadata.read(self.disk, self.folder(partition))
+        except CheckpointDamaged as error:
+            log.warning("partition.metadata.damaged", partition=str(partition), reason=str(error))
+            return None
+        return None if found is None else found.topic_id
+
+    def open_partition(self, partition: TopicPartition, config: TopicLogConfig, now_ms: int) -> PartitionLog:
+        """Open a partition as the checkpoints and the marker say. Blocks, for as long as recovery takes."""
+        starts, watermarks = self.offsets[LOG_STARTS], self.offsets[HIGH_WATERMARKS]
+        opened = PartitionLog.open(
+            self.disk,
+            self.folder(partition),
+            partition,
+            config,
+            clean=self.clean_epoch is not None,
+            recovery_point=self.offsets[RECOVERY_POINTS].get(partition),
+            log_start_offset=starts.get(partition, 0),
+            high_watermark=watermarks.get(partition, 0),
+            now_ms=now_ms,
+        )
+        opened.clean_offset = self.offsets[CLEANER_OFFSETS].get(partition)
+        return opened
+
+    def create_partition(
+        self, partition: TopicPartition, topic_id: UUID | None, config: TopicLogConfig, now_ms: int
+    ) -> PartitionLog:
+        """A new, empty partition with its topic id beside it. Blocks."""
+        opened = PartitionLog.open(self.disk, self.folder(partition), partition, config, now_ms=now_ms)
+        if topic_id is not None:
+            try:
+                PartitionMetadata(topic_id).write(self.disk, self.folder(partition))
+            except OSError as error:
+                raise LogDirFailed("writing", self.folder(partition), error) from error
+        return opened
+
+    # -- the end
+
+    def write_checkpoints(self, offsets: dict[str, dict[TopicPartition, int]]) -> None:
+        for name, values in offsets.items():
+            write_offsets(self.disk, f"{self.path}/{name}", values)
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        """Say that everything was closed in order: the last thing that is written. Blocks."""
+        write_marker(self.disk, self.path, broker_epoch)
+
+
+def open_log_dir(
+    disk: Disk, path: str, *, cluster_id: str, node_id: int, new_id: Callable[[], UUID]
+) -> LogDir:
+    """Take a folder into use: check whose it is, take the clean-shutdown marker, read the checkpoints.
+    Blocks.
+
+    Raises `LogDirRefused` if it is another cluster's or node's, OSError if it cannot be used.
+    """
+    disk.mkdir(path)
+    try:
+        meta = MetaProperties.read(disk, path)
+    except CheckpointDamaged as error:
+        raise LogDirRefused(f"{error}; restore it, or empty the folder to start anew") from None
+    if meta is None:
+        meta = MetaProperties(cluster_id, node_id, new_id())
+        meta.write(disk, path)
+    if meta.cluster_id != cluster_id:
+        raise LogDirRefused(f"{path} belongs to cluster {meta.cluster_id}, this node to {cluster_id}")
+    if meta.node_id != node_id:
+        raise LogDirRefused(f"{path} belongs to node {meta.node_id}, this is node {node_id}")
+    opened = LogDir(disk, path, meta.directory_id, clean_epoch=take_marker(disk, path))
+    for name in CHECKPOINTS:
+        opened.offsets[name] = _checkpoint(opened, name)
+    return opened
+
+
+def _checkpoint(opened: LogDir, name: str) -> dict[TopicPartition, int]:
+    """A damaged checkpoint counts as none; then the logs are checked as after a crash."""
+    try:
+        return read_offsets(opened.disk, f"{opened.path}/{name}")
+    except CheckpointDamaged as error:
+        log.warning("checkpoint.damaged", dir=opened.path, file=name, reason=str(error))
+        if name == RECOVERY_POINTS:
+            opened.clean_epoch = None
+        return {}

@@ -1,0 +1,315 @@
+"""All log dirs of a broker and the partitions in them: placement, durability, failure, stop.
+
+A dir whose device fails goes offline with everything in it: one line in the log, one call of `on_offline`, no
+retry. The others go on. A partition that is damaged below its recovery point is not loaded; `damaged` says
+why, and `set_aside` makes room for a new replica of it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from uuid import UUID
+
+from rookery.broker.log import folders
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.group_commit import GroupCommit
+from rookery.broker.log.log_dir import CLEANER_OFFSETS, LogDir
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.start_up import NodeIdentity, StartUp
+from rookery.core.clock import Clock
+from rookery.core.config.options import LONG_MAX
+from rookery.core.disk import Disk
+from rookery.core.errors import KafkaStorageError, UnknownTopicOrPartitionError
+from rookery.core.log import LogCorrupt, LogDirFailed
+from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, save_offsets
+from rookery.core.logs import get_logger
+from rookery.core.types import TopicPartition
+
+log = get_logger("broker.log")
+
+CHECKPOINTED: dict[str, Callable[[PartitionLog], int | None]] = {
+    RECOVERY_POINTS: lambda partition: partition.log.recovery_point,
+    LOG_STARTS: lambda partition: partition.start_offset,
+    HIGH_WATERMARKS: lambda partition: partition.high_watermark,
+    CLEANER_OFFSETS: lambda partition: partition.clean_offset,
+}
+
+
+class LogDirs:
+    """Use `start` before anything else; `stop` leaves every dir that still works clean."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: Sequence[str],
+        identity: NodeIdentity,
+        *,
+        clock: Clock,
+        config_of: Callable[[str], TopicLogConfig],
+        new_id: Callable[[], UUID],
+        recovery_threads: int = 2,
+    ) -> None:
+        self._paths = list(paths)
+        self._clock = clock
+        self._config_of = config_of
+        self._new_id = new_id
+        self._commits: dict[LogDir, GroupCommit] = {}
+        self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
+        self.with_unsaved_snapshots: set[PartitionLog] = set()
+        """Partitions that closed a segment; the housekeeper writes their snapshots."""
+        self.start_up = StartUp(disk, identity, clock, config_of, new_id, recovery_threads)
+        self.dirs: list[LogDir] = []
+        self.offline: dict[str, str] = {}
+        """Dirs that cannot be used, and why; also those that could not be opened at start."""
+        self.partitions: dict[TopicPartition, PartitionLog] = {}
+        self.dir_of: dict[TopicPartition, LogDir] = {}
+        self.topic_ids: dict[TopicPartition, UUID | None] = {}
+        self.damaged: dict[TopicPartition, LogCorrupt] = {}
+        self.leftovers: list[tuple[LogDir, str]] = []
+        """Folders of deleted partitions, for the housekeeper to remove."""
+        self.on_offline: Callable[[LogDir, list[TopicPartition]], None] = lambda _dir, _partitions: None
+
+    async def start(self) -> None:
+        """Open every dir and every partition in it. Raises `LogDirRefused` if the node must not run."""
+        opened = await self.start_up.open_all(self._paths)
+        self.dirs, self.offline, self.leftovers = opened.dirs, opened.offline, opened.leftovers
+        for log_dir in self.dirs:
+            self._commits[log_dir] = GroupCommit(log_dir, partial(self.dir_failed, log_dir))
+        for found in opened.partitions:
+            self._add(found.log_dir, found.log, found.topic_id)
+        for partition, (log_dir, error) in opened.damaged.items():
+            self._hold(log_dir, partition)
+            self.damaged[partition] = error
+        for log_dir, failure in opened.failed:
+            self.dir_failed(log_dir, failure)
+
+    # -- partitions
+
+    def get(self, partition: TopicPartition) -> PartitionLog:
+        """The partition; KAFKA_STORAGE_ERROR if its dir is offline or it is damaged."""
+        found = self.partitions.get(partition)
+        if found is not None:
+            return found
+        if partition in self.damaged:
+            raise self.damaged[partition]
+        log_dir = self.dir_of.get(partition)
+        if log_dir is not None:
+            log_dir.check_online()
+        raise UnknownTopicOrPartitionError(f"this broker holds no replica of {partition}")
+
+    async def create(
+        self, partition: TopicPartition, topic_id: UUID | None, *, directory_id: UUID | None = None
+    ) -> PartitionLog:
+        """A new replica, in the dir asked for or else where the fewest partitions are."""
+        if partition in self.dir_of:
+            raise ValueError(f"{partition} is here already")
+        log_dir = self.place(directory_id)
+        self._hold(log_dir, partition)
+        config, now_ms = self._config_of(partition.topic), self._clock.wall_ms()
+        try:
+            opened = await log_dir.run(partial(log_dir.create_partition, partition, topic_id, config, now_ms))
+        except LogDirFailed as error:
+            self.dir_failed(log_dir, error)
+            raise
+        self._add(log_dir, opened, topic_id)
+        log_dir.check_online()
+        return opened
+
+    def place(self, directory_id: UUID | None = None) -> LogDir:
+        """The dir for a new partition: the fewest partitions, then the order of log.dirs."""
+        online = [log_dir for log_dir in self.dirs if log_dir.failure is None]
+        if directory_id is not None:
+            online = [log_dir for log_dir in online if log_dir.directory_id == directory_id]
+        if not online:
+            raise KafkaStorageError(f"no log dir can take a new partition: {self.offline}")
+        return min(online, key=lambda log_dir: len(log_dir.held))
+
+    async def delete(self, partition: TopicPartition) -> None:
+        """Take a replica away: its folder is renamed now and removed by the housekeeper later."""
+        await self._leave(partition, folders.DELETE_SUFFIX)
+
+    async def set_aside(self, partition: TopicPartition) -> None:
+        """Keep a damaged replica's files under another name, so that a new one can be made."""
+        await self._leave(partition, folders.STRAY_SUFFIX)
+
+    async def _leave(self, partition: TopicPartition, suffix: str) -> None:
+        log_dir = self.dir_of.pop(partition, None)
+        opened = self.partitions.pop(partition, None)
+        self.topic_ids.pop(partition, None)
+        self.damaged.pop(partition, None)
+        if log_dir is None:
+            return
+        log_dir.held.discard(partition)
+        if log_dir.failure is not None:
+            return
+        if opened is not None:
+            self._commits[log_dir].forget(opened)
+        target = f"{log_dir.path}/{folders.leaving_name(partition, self._new_id(), suffix)}"
+        try:
+            await log_dir.run(partial(_rename_away, log_dir, partition, opened, target))
+        except OSError as error:
+            self.dir_failed(log_dir, LogDirFailed("renaming", log_dir.folder(partition), error))
+            return
+        if suffix == folders.DELETE_SUFFIX:
+            self.leftovers.append((log_dir, target))
+
+    async def truncate(self, partition: PartitionLog, offset: int) -> bool:
+        """Cut a partition in its dir's thread; nothing else may use it until this is done.
+
+        The checkpoint is lowered first: it must never promise more than the log holds.
+        """
+        log_dir = self.dir_of[partition.partition]
+        if partition.log.recovery_point > offset:
+            partition.log.recovery_point = offset
+            await self._save(log_dir, RECOVERY_POINTS)
+        try:
+            return await log_dir.run(partial(partition.truncate_to, offset, self._clock.wall_ms()))
+        except LogDirFailed as error:
+            self.dir_failed(log_dir, error)
+            raise
+
+    async def restart_at(self, partition: PartitionLog, offset: int) -> None:
+        """Empty a partition in its dir's thread and let it go on at `offset`; nothing else may use it
+        meanwhile."""
+        log_dir = self.dir_of[partition.partition]
+        partition.log.recovery_point = 0
+        await self._save(log_dir, RECOVERY_POINTS)
+        now_ms = self._clock.wall_ms()
+        try:
+            await log_dir.run(partial(partition.truncate_fully_and_start_at, offset, now_ms))
+        except LogDirFailed as error:
+            self.dir_failed(log_dir, error)
+            raise
+
+    def _add(self, log_dir: LogDir, opened: PartitionLog, topic_id: UUID | None) -> None:
+        self._hold(log_dir, opened.partition)
+        if log_dir.failure is not None:
+            opened.log.abandon()
+            return
+        self.partitions[opened.partition] = opened
+        self.topic_ids[opened.partition] = topic_id
+        opened.on_failure = partial(self.dir_failed, log_dir)
+
+    def _hold(self, log_dir: LogDir, partition: TopicPartition) -> None:
+        self.dir_of[partition] = log_dir
+        log_dir.held.add(partition)
+
+    def in_dir(self, log_dir: LogDir) -> list[PartitionLog]:
+        found = (self.partitions.get(partition) for partition in log_dir.held)
+        return [partition for partition in found if partition is not None]
+
+    # -- durability
+
+    def appended(self, partition: PartitionLog) -> "asyncio.Future[None] | None":
+        """Called after each append. With flush.messages=1 the future to wait for before acknowledging; else
+        None, and what flush.messages, flush.ms and closed segments ask for happens in the background."""
+        config, opened = partition.config, partition.log
+        if partition.store.unsaved:
+            self.with_unsaved_snapshots.add(partition)
+        if config.sync_before_ack:
+            return self.commit_of(partition).durable(partition, opened.end_offset)
+        if opened.end_offset - opened.recovery_point >= config.flush_messages:
+            self.commit_of(partition).request(partition, opened.end_offset)
+        elif opened.recovery_point < opened.segments[-1].base_offset:
+            self.commit_of(partition).request(partition, opened.segments[-1].base_offset)
+        if config.flush_ms < LONG_MAX and partition not in self._flush_timers:
+            self._flush_timers[partition] = asyncio.get_running_loop().call_later(
+                config.flush_ms / 1000, self._flush_due, partition
+            )
+        return None
+
+    def _flush_due(self, partition: PartitionLog) -> None:
+        del self._flush_timers[partition]
+        if self.partitions.get(partition.partition) is partition:
+            self.commit_of(partition).request(partition, partition.end_offset)
+
+    def commit_of(self, partition: PartitionLog) -> GroupCommit:
+        return self._commits[self.dir_of[partition.partition]]
+
+    async def save_checkpoints(self, *names: str) -> None:
+        """Write the named checkpoints of every dir, through aiofiles."""
+        for log_dir in self.dirs:
+            for name in names:
+                if log_dir.failure is None:
+                    await self._save(log_dir, name)
+
+    async def _save(self, log_dir: LogDir, name: str) -> None:
+        path = f"{log_dir.path}/{name}"
+        try:
+            await save_offsets(log_dir.disk, path, self._offsets(log_dir, name))
+        except OSError as error:
+            self.dir_failed(log_dir, LogDirFailed("writing", path, error))
+
+    def _offsets(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:
+        """What the checkpoint should say; of partitions that are not loaded, what it said."""
+        value, before = CHECKPOINTED[name], log_dir.offsets[name]
+        offsets = {p: before[p] for p in log_dir.held if p in before and p not in self.partitions}
+        for partition in self.in_dir(log_dir):
+            offset = value(partition)
+            if offset is not None:
+                offsets[partition.partition] = offset
+        return offsets
+
+    # -- failure
+
+    def failed(self, partition: TopicPartition, error: LogDirFailed) -> None:
+        """A partition met an error of its device outside of this module."""
+        self.dir_failed(self.dir_of[partition], error)
+
+    def dir_failed(self, log_dir: LogDir, error: LogDirFailed) -> None:
+        """Take a dir offline for good; only the first error counts."""
+        if log_dir.failure is not None:
+            return
+        gone = self.in_dir(log_dir)
+        log_dir.failure = str(error)
+        self.offline[log_dir.path] = str(error)
+        log.error(
+            "log_dir.offline",
+            dir=log_dir.path,
+            reason=str(error),
+            partitions=len(gone),
+            todo="free or repair the disk, then restart the broker",
+        )
+        for partition in gone:
+            del self.partitions[partition.partition]
+            partition.log.failed = True
+        self._commits[log_dir].fail(f"log dir {log_dir.path} went offline: {error}")
+        self.on_offline(log_dir, [partition.partition for partition in gone])
+
+    # -- stop
+
+    async def stop(self, broker_epoch: int) -> None:
+        """Close every partition and mark each dir that still works as clean."""
+        for timer in self._flush_timers.values():
+            timer.cancel()
+        self._flush_timers.clear()
+        async with asyncio.TaskGroup() as group:
+            for log_dir in self.dirs:
+                group.create_task(self._close(log_dir, broker_epoch))
+
+    async def _close(self, log_dir: LogDir, broker_epoch: int) -> None:
+        try:
+            await self._commits[log_dir].settle()
+            if log_dir.failure is None:
+                await log_dir.run(partial(self._close_in_thread, log_dir, broker_epoch))
+        except LogDirFailed as error:
+            self.dir_failed(log_dir, error)
+        except OSError as error:
+            self.dir_failed(log_dir, LogDirFailed("closing", log_dir.path, error))
+        finally:
+            log_dir.worker.shutdown(wait=False)
+
+    def _close_in_thread(self, log_dir: LogDir, broker_epoch: int) -> None:
+        for partition in self.in_dir(log_dir):
+            partition.close()
+        log_dir.write_checkpoints({name: self._offsets(log_dir, name) for name in CHECKPOINTED})
+        log_dir.mark_clean(broker_epoch)
+
+
+def _rename_away(
+    log_dir: LogDir, partition: TopicPartition, opened: PartitionLog | None, target: str
+) -> None:
+    if opened is not None:
+        opened.log.abandon()
+    log_dir.disk.rename(log_dir.folder(partition), target)
+    log_dir.disk.sync_dir(log_dir.path)

@@ -1,0 +1,176 @@
+"""Start-up of the log dirs: open each, then open every partition in them, in threads, with progress."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.log_dir import LogDir, LogDirRefused, open_log_dir
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.core.clock import Clock
+from rookery.core.disk import Disk
+from rookery.core.log import LogCorrupt, LogDirFailed
+from rookery.core.logs import get_logger
+from rookery.core.types import TopicPartition
+
+log = get_logger("broker.log")
+
+PROGRESS_EVERY_S = 5.0
+
+
+class NodeIdentity(NamedTuple):
+    """What meta.properties must say."""
+
+    cluster_id: str
+    node_id: int
+
+
+@dataclass(slots=True)
+class Recovery:
+    """How far start-up is: for the log, the metrics and /readyz."""
+
+    partitions: int = 0
+    remaining: int = 0
+
+
+@dataclass(slots=True)
+class OpenedPartition:
+    log_dir: LogDir
+    log: PartitionLog
+    topic_id: UUID | None
+
+
+@dataclass(slots=True)
+class Opened:
+    """What start-up found. Dirs in `failed` could be opened, but not all of their partitions."""
+
+    dirs: list[LogDir]
+    offline: dict[str, str]
+    partitions: list[OpenedPartition] = field(default_factory=list)
+    damaged: dict[TopicPartition, tuple[LogDir, LogCorrupt]] = field(default_factory=dict)
+    failed: list[tuple[LogDir, LogDirFailed]] = field(default_factory=list)
+    leftovers: list[tuple[LogDir, str]] = field(default_factory=list)
+
+
+class StartUp:
+    """`open_all` once; `recovery` may be watched meanwhile."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        identity: NodeIdentity,
+        clock: Clock,
+        config_of: Callable[[str], TopicLogConfig],
+        new_id: Callable[[], UUID],
+        recovery_threads: int = 2,
+    ) -> None:
+        self._disk = disk
+        self._identity = identity
+        self._clock = clock
+        self._config_of = config_of
+        self._new_id = new_id
+        self._threads = recovery_threads
+        self.recovery = Recovery()
+
+    async def open_all(self, paths: Sequence[str]) -> Opened:
+        """Raises `LogDirRefused` if the node must not run on these dirs."""
+        opened = Opened([], {})
+        for path in paths:
+            await self._open_dir(path, opened)
+        if not opened.dirs:
+            raise LogDirRefused(f"none of the log dirs can be used: {opened.offline}")
+        _refuse_twins(opened.dirs)
+        found = {log_dir: await log_dir.run(log_dir.partitions) for log_dir in opened.dirs}
+        _refuse_duplicates(found)
+        await self._recover(found, opened)
+        return opened
+
+    async def _open_dir(self, path: str, opened: Opened) -> None:
+        cluster_id, node_id = self._identity
+        work = partial(
+            open_log_dir, self._disk, path, cluster_id=cluster_id, node_id=node_id, new_id=self._new_id
+        )
+        try:
+            opened.dirs.append(await asyncio.to_thread(work))
+        except OSError as error:
+            opened.offline[path] = str(error)
+            log.error("log_dir.offline", dir=path, reason=str(error), partitions=0)
+
+    async def _recover(self, found: dict[LogDir, list[TopicPartition]], opened: Opened) -> None:
+        total = sum(map(len, found.values()))
+        self.recovery = Recovery(total, total)
+        async with asyncio.TaskGroup() as group:
+            progress = group.create_task(self._report_progress())
+            async with asyncio.TaskGroup() as dirs:
+                for log_dir, partitions in found.items():
+                    dirs.create_task(self._recover_dir(log_dir, partitions, opened))
+            progress.cancel()
+        if total:
+            log.info("recovery.done", partitions=total, damaged=len(opened.damaged))
+
+    async def _recover_dir(self, log_dir: LogDir, partitions: list[TopicPartition], opened: Opened) -> None:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="recovery") as threads:
+            opening = [
+                loop.run_in_executor(threads, self._open_partition, log_dir, name) for name in partitions
+            ]
+            for partition, future in zip(partitions, opening, strict=True):
+                self._take(partition, log_dir, await future, opened)
+        opened.leftovers += [(log_dir, path) for path in await log_dir.run(log_dir.leftovers)]
+
+    def _open_partition(
+        self, log_dir: LogDir, partition: TopicPartition
+    ) -> OpenedPartition | LogCorrupt | LogDirFailed:
+        """In a recovery thread."""
+        try:
+            config = self._config_of(partition.topic)
+            found = log_dir.open_partition(partition, config, self._clock.wall_ms())
+            return OpenedPartition(log_dir, found, log_dir.topic_id(partition))
+        except (LogCorrupt, LogDirFailed) as error:
+            return error
+        except OSError as error:
+            return LogDirFailed("opening", log_dir.folder(partition), error)
+
+    def _take(
+        self,
+        partition: TopicPartition,
+        log_dir: LogDir,
+        outcome: OpenedPartition | LogCorrupt | LogDirFailed,
+        opened: Opened,
+    ) -> None:
+        self.recovery.remaining -= 1
+        if isinstance(outcome, OpenedPartition):
+            opened.partitions.append(outcome)
+        elif isinstance(outcome, LogCorrupt):
+            opened.damaged[partition] = (log_dir, outcome)
+            log.error("partition.damaged", partition=str(partition), reason=str(outcome))
+        else:
+            opened.failed.append((log_dir, outcome))
+
+    async def _report_progress(self) -> None:
+        while True:
+            await asyncio.sleep(PROGRESS_EVERY_S)
+            log.info("recovery.progress", remaining=self.recovery.remaining, of=self.recovery.partitions)
+
+
+def _refuse_twins(dirs: list[LogDir]) -> None:
+    seen: dict[UUID, str] = {}
+    for log_dir in dirs:
+        other = seen.setdefault(log_dir.directory_id, log_dir.path)
+        if other != log_dir.path:
+            raise LogDirRefused(
+                f"{log_dir.path} and {other} have the same directory.id: one is a copy of the other"
+            )
+
+
+def _refuse_duplicates(found: dict[LogDir, list[TopicPartition]]) -> None:
+    seen: dict[TopicPartition, str] = {}
+    for log_dir, partitions in found.items():
+        for partition in partitions:
+            other = seen.setdefault(partition, log_dir.path)
+            if other != log_dir.path:
+                raise LogDirRefused(f"{partition} is in {log_dir.path} and in {other}: move one of them away")
