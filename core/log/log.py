@@ -227,9 +227,9 @@ class Log:
                 max_timestamp, of_max = header.max_timestamp, header.last_offset
         last_offset = last.base_offset + last.last_offset_delta
         rolled = None
-        if self._must_roll(len(data), last_offset, max_timestamp, now_ms):
-            rolled = self.roll(now_ms, _base_for(placed[0][1], last_offset, self.end_offset))
         try:
+            if self._must_roll(len(data), last_offset, max_timestamp, now_ms):
+                rolled = self.roll(now_ms, _base_for(placed[0][1], last_offset, self.end_offset))
             self.segments[-1].append(data, placed)
         except LogDirFailed as error:
             self.failed = not error.disk_full
@@ -268,18 +268,18 @@ class Log:
         active = self.active
         if active.size == 0 and active.base_offset == base:
             return base
-        if active.size == 0:
-            # nothing is in it, and its name would stand for offsets that the next one holds
-            self.segments.pop()
-            active.release()
-            self._remove(active)
-        else:
-            active.seal()
-            self._use(active)
         segment = Segment.create(self.disk, self.path, base, self.config.index_interval_bytes, now_ms)
         self.segments.append(segment)
         self._names_changed = True
         self._set_jitter()
+        if active.size:
+            active.seal()
+            self._use(active)
+        else:
+            # nothing is in it, and its name would stand for offsets that the next one holds
+            self.segments.remove(active)
+            active.release()
+            self._remove(active)
         return base
 
     def _set_jitter(self) -> None:
@@ -287,20 +287,23 @@ class Log:
         self.active.jitter_ms = self._rng.randrange(bound) if bound > 0 else 0
 
     def _use(self, segment: Segment) -> None:
-        """Keep a sealed segment at hand and let go of the one not used for longest.
-
-        One that is not durable yet stays open: its descriptor is the one that reports a failed write-back.
-        """
+        """Keep a sealed segment at hand, as the one used last."""
         if self._recent and self._recent[-1] is segment:
             return
         if segment in self._recent:
             self._recent.remove(segment)
         self._recent.append(segment)
-        if len(self._recent) > KEPT_OPEN:
-            durable = [s for s in self._recent[:-1] if s.is_saved and s.next_offset <= self.recovery_point]
-            if durable:
-                self._recent.remove(durable[0])
-                durable[0].release()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the sealed segments not used for longest, but for the last few.
+
+        One that is not durable yet stays open: its descriptor is the one that reports a failed write-back.
+        """
+        for segment in self._recent[:-KEPT_OPEN]:
+            if segment.is_saved and segment.next_offset <= self.recovery_point:
+                self._recent.remove(segment)
+                segment.release()
 
     # reading
 
@@ -373,7 +376,11 @@ class Log:
             return True
         keep = bisect_right(self.segments, offset - 1, key=_base_offset)
         self._drop_tail(keep)
-        self.active.truncate_to(offset)
+        try:
+            self.active.truncate_to(offset)
+        except LogDirFailed:
+            self.failed = True
+            raise
         self._ended_at(self.active.next_offset)
         return True
 
@@ -502,6 +509,7 @@ class Log:
             for segment in job.sealed:
                 segment.indexes_saved()
             self.recovery_point = max(self.recovery_point, job.up_to)
+            self._let_go()
         return self.recovery_point
 
     def flush_failed(self) -> None:
