@@ -7,14 +7,16 @@ its log parted from the leader's) steps aside and does not hold up the others.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
 from rookery.broker.replication.follower_session import FollowerSession, Key, Position
+from rookery.broker.replication.truncation import TruncationBelowHighWatermarkError
 from rookery.core.clock import Clock
 from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.log import LogDirFailed
 from rookery.core.logs import get_logger
 from rookery.core.net.connection import Connection, ConnectionLostError
 from rookery.core.net.network import Network
@@ -41,7 +43,7 @@ _LEADER_BEHIND = frozenset(
 
 
 class Followed(Protocol):
-    """A partition as a follower's fetcher needs it. `truncate_to_leader` and `restart_at` block."""
+    """A partition as a follower's fetcher needs it."""
 
     @property
     def topic_id(self) -> UUID: ...
@@ -58,9 +60,12 @@ class Followed(Protocol):
         self, records: Buffer, *, high_watermark: int, leader_log_start: int, now_ms: int
     ) -> None: ...
 
-    def truncate_to_leader(self, epoch: int, end_offset: int, now_ms: int) -> None: ...
+    def synced(self) -> "asyncio.Future[None] | None":
+        """None, or done when what was applied may be acknowledged."""
 
-    def restart_at(self, offset: int, now_ms: int) -> None: ...
+    async def truncate_to_leader(self, epoch: int, end_offset: int) -> None: ...
+
+    async def restart_at(self, offset: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +313,8 @@ class LeaderFollower:
                 self._on_error(key, partition, data)
             elif data.diverging_epoch is not None and data.diverging_epoch.epoch >= 0:
                 diverging = data.diverging_epoch
-                self._off_loop(
-                    key, partition, partition.truncate_to_leader, diverging.epoch, diverging.end_offset
+                self._wait_for(
+                    key, partition, partition.truncate_to_leader(diverging.epoch, diverging.end_offset)
                 )
             else:
                 self._tried.pop(key, None)
@@ -321,13 +326,16 @@ class LeaderFollower:
                     leader_log_start=data.log_start_offset,
                     now_ms=now_ms,
                 )
+                synced = partition.synced()
+                if synced is not None:
+                    self._wait_for(key, partition, _awaited(synced))
         except KafkaError as error:
             self._step_aside(key, partition, str(error))
 
     def _on_error(self, key: Key, partition: Followed, data: PartitionData) -> None:
         code = ErrorCode(data.error_code)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._off_loop(key, partition, partition.restart_at, data.log_start_offset)
+            self._wait_for(key, partition, partition.restart_at(data.log_start_offset))
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             self._put_aside(key, _Aside(until=_FOREVER))  # until this broker's metadata has caught up
         elif code in _LEADER_BEHIND:
@@ -351,22 +359,27 @@ class LeaderFollower:
             "follower.partition.waits", partition=str(partition.topic_partition), reason=reason, pause_s=pause
         )
 
-    def _off_loop(self, key: Key, partition: Followed, work: Callable[..., None], *arguments: Any) -> None:
-        """Cutting a log waits for the disk: the partition steps aside until it is done."""
+    def _wait_for(self, key: Key, partition: Followed, work: Coroutine[Any, Any, None]) -> None:
+        """Something waits for the disk: the partition steps aside until it is done."""
         if self._tasks is None:
+            work.close()
             return
         self._put_aside(key, _Aside(until=_FOREVER))
 
         async def run() -> None:
             try:
-                await asyncio.to_thread(work, *arguments, self._clock.wall_ms())
-            except Exception as error:
+                await work
+            except (KafkaError, LogDirFailed, TruncationBelowHighWatermarkError) as error:
                 self._on_failed(partition, error)
                 return
             if self._partitions.get(key) is partition:
                 self._resume(key)
 
-        self._tasks.create_task(run(), name=f"truncate {partition.topic_partition}")
+        self._tasks.create_task(run(), name=f"disk {partition.topic_partition}")
+
+
+async def _awaited(synced: "asyncio.Future[None]") -> None:
+    await synced
 
 
 _FOREVER = float("inf")

@@ -1,10 +1,11 @@
 """One partition on this broker: its log, its place in the cluster, and how far it is committed.
 
 The image of the cluster says who leads and who is in sync (`apply`); requests append and read here, on the
-one loop, so each call sees and leaves a consistent partition. While this broker leads, `leading` knows how far
-the followers have come; while it follows, what it fetches from the leader is applied here.
+one loop, so each call sees and leaves a consistent partition. While this broker leads, `leading` knows how
+far the followers have come; while it follows, what it fetches from the leader is applied here.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -87,12 +88,39 @@ class Alone:
 ALONE = Alone()
 
 
+class Storage(Protocol):
+    """The disk behind a partition's log, as far as it must be waited for."""
+
+    async def truncate(self, partition: PartitionLog, offset: int) -> bool: ...
+
+    async def restart_at(self, partition: PartitionLog, offset: int) -> None: ...
+
+    def appended(self, partition: PartitionLog) -> "asyncio.Future[None] | None":
+        """Where records count only once they are on the device: done when those appended so far are."""
+
+
+class PageCache:
+    """Appends count as soon as they are written."""
+
+    async def truncate(self, partition: PartitionLog, offset: int) -> bool:
+        return partition.truncate_to(offset)
+
+    async def restart_at(self, partition: PartitionLog, offset: int) -> None:
+        partition.truncate_fully_and_start_at(offset)
+
+    def appended(self, partition: PartitionLog) -> "asyncio.Future[None] | None":
+        return None
+
+
+PAGE_CACHE = PageCache()
+
+
 class Partition:
     """`wake` is called with the partition whenever something that a request may wait for has changed."""
 
     __slots__ = (
-        "_node_id", "_peers", "_settings", "_wake", "bytes_in", "index", "leading", "log", "offline", "state", "topic",
-        "topic_id", "topic_partition",
+        "_leads", "_node_id", "_peers", "_settings", "_storage", "_wake", "bytes_in", "index", "leading", "log",
+        "offline", "state", "topic", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +132,7 @@ class Partition:
         node_id: int,
         wake: Callable[["Partition"], None],
         peers: Peers = ALONE,
+        storage: Storage = PAGE_CACHE,
     ) -> None:
         self.topic_id = topic_id
         self.topic_partition: TopicPartition = log.partition
@@ -111,6 +140,8 @@ class Partition:
         self.log = log
         self._settings = settings
         self._peers = peers
+        self._storage = storage
+        self._leads = False
         self.state = _NOBODY
         self.leading: LeaderState | None = None
         """The leader's view of its followers; None while another broker leads."""
@@ -143,7 +174,8 @@ class Partition:
         """Take over what the cluster has decided."""
         was = self.state
         self.state = state
-        if not self.is_leader:
+        self._leads = state.leader == self._node_id
+        if not self._leads:
             self.leading = None
         elif self.leading is None or state.leader_epoch != was.leader_epoch:
             self._begin_to_lead(state)
@@ -241,7 +273,8 @@ class Partition:
 
     def append_as_leader(self, batch: MutableBuffer | None, acks: int, now_ms: int) -> LeaderAppend:
         """Append the one batch a producer sent; offsets and epoch are written into it where it lies."""
-        self.check_leader()
+        if self.leading is None or self.offline:
+            self.check_leader()
         if acks == ACKS_ALL and self.below_min_isr:
             raise NotEnoughReplicasError(
                 f"{self.topic_partition} has {len(self.state.isr)} in-sync replicas, min.insync.replicas is "
@@ -250,11 +283,32 @@ class Partition:
         appended = self.log.append_as_leader(batch, self.state.leader_epoch, now_ms)
         if not appended.duplicate and batch is not None:
             self.bytes_in += len(batch)
-            if self.leading is not None:
-                peers = self._peers
-                self._moved(self.leading.on_append(self.log.end_offset, peers.now_ms(), peers.may_join))
+            durable = self._storage.appended(self.log)
+            if durable is None:
+                self._grown(self.log.end_offset)
+            else:
+                durable.add_done_callback(self._on_durable)
             self._wake(self)
         return appended
+
+    def _grown(self, log_end: int) -> None:
+        """The leader's own log counts up to `log_end`."""
+        if self.leading is not None:
+            self._moved(self.leading.on_append(log_end, self._peers.now_ms(), self._peers.may_join))
+
+    def _on_durable(self, synced: "asyncio.Future[None]") -> None:
+        """With flush.messages=1 records count once they are on the device; a failure took the directory offline."""
+        if not synced.cancelled() and synced.exception() is None:
+            self._grown(self.log.log.recovery_point)
+            self._wake(self)
+
+    def is_durable(self, appended: LeaderAppend) -> bool:
+        """Whether what was appended can be acknowledged to acks=1."""
+        return not self.log.config.sync_before_ack or self.log.log.recovery_point > appended.last_offset
+
+    def synced(self) -> "asyncio.Future[None] | None":
+        """Where a follower may acknowledge only what is on its device: done when all that was fetched is."""
+        return self._storage.appended(self.log) if self.log.config.sync_before_ack else None
 
     def is_committed(self, appended: LeaderAppend) -> bool:
         """Whether what was appended can be acknowledged to acks=all. A retry waits like the original."""
@@ -280,8 +334,8 @@ class Partition:
         if moved or len(records):
             self._wake(self)
 
-    def truncate_to_leader(self, epoch: int, end_offset: int, now_ms: int) -> None:
-        """Cut off what the leader, whose history up to `epoch` ends at `end_offset`, does not have. Blocks."""
+    async def truncate_to_leader(self, epoch: int, end_offset: int) -> None:
+        """Cut off what the leader, whose history up to `epoch` ends at `end_offset`, does not have."""
         log = self.log
         offset = truncation_offset(
             leader_epoch=epoch, leader_end=end_offset, epochs=log.log.epochs, log_end=log.end_offset
@@ -293,15 +347,21 @@ class Partition:
             "log.truncated", partition=str(self.topic_partition), start=offset, end=log.end_offset,
             leader=self.state.leader, leader_epoch=self.state.leader_epoch,
         )  # fmt: skip
-        log.truncate_to(offset, now_ms)
+        await self._storage.truncate(log, offset)
 
-    def restart_at(self, offset: int, now_ms: int) -> None:
-        """The leader has deleted all that this replica could go on from: begin anew where it begins. Blocks."""
+    async def restart_at(self, offset: int) -> None:
+        """The leader has deleted all that this replica could go on from: begin anew where it begins."""
         _log.warning(
             "log.restarted", partition=str(self.topic_partition), at=offset, end=self.log.end_offset,
             reason="the leader's log starts later than this one ends",
         )  # fmt: skip
-        self.log.truncate_fully_and_start_at(offset, now_ms)
+        await self._storage.restart_at(self.log, offset)
+
+    def go_offline(self) -> None:
+        """The directory that holds the log has failed."""
+        self.offline = True
+        self.leading = None
+        self._wake(self)
 
     # --- reading -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,226 @@
+"""Makes this broker's replicas what the metadata log says they should be.
+
+A replica that is open takes over a change at once. One that has to be made, replaced or removed waits its turn in
+a queue, because that waits for the disk; when its turn comes, what counts is what the image says *then*, so any
+number of changes in between cost nothing. Which replica leads, whom it follows and by which options it lives is
+decided here; what that means for its records is the partition's business.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.log_dir import LogDir
+from rookery.broker.log.log_dirs import LogDirs
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.metadata.cluster_view import ClusterView
+from rookery.broker.replication.follower import Leader
+from rookery.broker.replication.followers import Followers
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.topic_settings import TopicSettings
+from rookery.core.errors import KafkaError
+from rookery.core.log import LogDirFailed
+from rookery.core.logs import get_logger
+from rookery.core.metadata import image as im
+from rookery.core.metadata.changes import Changes
+from rookery.core.service import Service
+from rookery.core.types import TopicPartition
+
+_log = get_logger("broker.metadata.replicas")
+Key = tuple[UUID, int]
+
+TopicOptions = Callable[[str], tuple[TopicSettings, TopicLogConfig]]
+"""The options of a topic by its name, as the image has them now."""
+
+
+class Replicas(Service):
+    """Publisher of metadata changes to partitions, logs and followers."""
+
+    name = "replicas"
+
+    def __init__(
+        self,
+        view: ClusterView,
+        partitions: Partitions,
+        log_dirs: LogDirs,
+        followers: Followers,
+        *,
+        listener: str,
+        options_of: TopicOptions,
+        make: Callable[[UUID, PartitionLog, TopicSettings], Partition],
+        assigned: Callable[[Key, UUID], None],
+    ) -> None:
+        """`listener` is where brokers reach each other; `assigned` hears which directory holds a replica."""
+        self._view = view
+        self._partitions = partitions
+        self._log_dirs = log_dirs
+        self._followers = followers
+        self._listener = listener
+        self._options_of = options_of
+        self._make = make
+        self._assigned = assigned
+        self._queue: dict[Key, None] = {}
+        self._work = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # --- changes of the image -------------------------------------------------------------------------------
+
+    def publish(self, changes: Changes) -> None:
+        """Carry out what concerns this broker."""
+        me = self._view.node_id
+        for change in changes.partitions:
+            hosted = change.after is not None and me in change.after.replicas
+            if hosted or (change.before is not None and me in change.before.replicas):
+                self._reconcile((change.topic_id, change.partition), change.after if hosted else None)
+        if changes.brokers:
+            self._follow_again(set(changes.brokers))
+        if changes.configs:
+            self._configure(changes.configs)
+
+    def _reconcile(self, key: Key, wanted: im.Partition | None) -> None:
+        """Apply at once where the replica is open and stays, else queue."""
+        partition = self._partitions.of(*key)
+        if partition is not None and wanted is not None and key not in self._queue:
+            self._apply(partition, wanted)
+            return
+        if partition is not None and wanted is None:
+            self._retire(partition)
+        self._queue[key] = None
+        self._idle.clear()
+        self._work.set()
+
+    def _apply(self, partition: Partition, wanted: im.Partition) -> None:
+        before = partition.state
+        if partition.offline:
+            return
+        partition.apply(wanted)
+        if partition.is_leader:
+            self._followers.unfollow(partition.topic_id, partition.index)
+            if wanted.leader_epoch != before.leader_epoch:
+                _log.info(
+                    "leader.elected", partition=str(partition.topic_partition), leader=wanted.leader,
+                    leader_epoch=wanted.leader_epoch, isr=list(wanted.isr), log_end=partition.log.end_offset,
+                )  # fmt: skip
+        elif wanted.leader_epoch != before.leader_epoch or wanted.leader != before.leader:
+            self._follow(partition)
+
+    def _follow(self, partition: Partition) -> None:
+        leader = self._view.image.brokers.get(partition.state.leader)
+        endpoint = leader.endpoint(self._listener) if leader is not None else None
+        if leader is None or endpoint is None:
+            self._followers.unfollow(partition.topic_id, partition.index)
+        else:
+            self._followers.follow(partition, Leader(leader.id, endpoint.host, endpoint.port))
+
+    def _follow_again(self, brokers: set[int]) -> None:
+        """A leader registered anew, perhaps at another address."""
+        for partition in self._partitions:
+            if partition.state.leader in brokers and not partition.is_leader and not partition.offline:
+                self._follow(partition)
+
+    def _configure(self, resources: Iterable[im.ConfigResource]) -> None:
+        """Options of topics changed, or the broker's own, on which those of all topics stand."""
+        topics = {r.name for r in resources if r.type is im.ResourceType.TOPIC}
+        everything = any(r.type is im.ResourceType.BROKER for r in resources)
+        for partition in self._partitions:
+            if everything or partition.topic in topics:
+                partition.settings, partition.log.config = self._options_of(partition.topic)
+
+    def _retire(self, partition: Partition) -> None:
+        """The replica belongs to this broker no longer: nobody reads or writes it from now on."""
+        self._followers.unfollow(partition.topic_id, partition.index)
+        self._partitions.remove(partition.topic_id, partition.index)
+        partition.apply(im.Partition(replicas=(), isr=(), leader=-1, leader_epoch=partition.state.leader_epoch))
+
+    # --- the queue ------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        while True:
+            while self._queue:
+                key = next(iter(self._queue))
+                try:
+                    await self._settle(key)
+                except (KafkaError, LogDirFailed) as error:
+                    _log.error("replica.failed", topic_id=str(key[0]), partition=key[1], reason=str(error))
+                self._queue.pop(key, None)
+            self._idle.set()
+            self._work.clear()
+            await self._work.wait()
+
+    async def settled(self) -> None:
+        """Wait until every replica is as the image has it."""
+        await self._idle.wait()
+
+    async def _settle(self, key: Key) -> None:
+        """Make, replace or remove one replica as the image says now."""
+        topic_id, index = key
+        topic = self._view.image.topics.get(topic_id)
+        wanted = topic.partitions.get(index) if topic is not None else None
+        if topic is None or wanted is None or self._view.node_id not in wanted.replicas:
+            await self._remove(key)
+            return
+        place = TopicPartition(topic.name, index)
+        log = await self._log_for(place, topic_id, wanted)
+        if log is None:
+            return
+        settings, config = self._options_of(topic.name)
+        log.config = config
+        partition = self._partitions.of(topic_id, index)
+        if partition is None:
+            partition = self._make(topic_id, log, settings)
+            self._partitions.add(partition)
+        self._assigned(key, self._log_dirs.dir_of[place].directory_id)
+        now_wanted = self._view.image.partition(topic_id, index)
+        if now_wanted is not None and self._view.node_id in now_wanted.replicas:
+            self._apply(partition, now_wanted)
+
+    async def _log_for(self, place: TopicPartition, topic_id: UUID, wanted: im.Partition) -> PartitionLog | None:
+        """The log of a replica: the one that is there, or a new one."""
+        log_dirs = self._log_dirs
+        if place in log_dirs.damaged:
+            if not self._can_be_rebuilt(wanted):
+                return None
+            _log.warning("replica.rebuilt", partition=str(place), reason=str(log_dirs.damaged[place]))
+            await log_dirs.set_aside(place)
+        elif place in log_dirs.partitions and log_dirs.topic_ids.get(place) not in (None, topic_id):
+            _log.info("replica.replaced", partition=str(place), reason="it belongs to a deleted topic of that name")
+            await log_dirs.delete(place)
+        elif place in log_dirs.dir_of and place not in log_dirs.partitions:
+            return None  # its directory is offline
+        if place in log_dirs.partitions:
+            return log_dirs.partitions[place]
+        return await log_dirs.create(place, topic_id)
+
+    def _can_be_rebuilt(self, wanted: im.Partition) -> bool:
+        """Whether another replica has the data: a damaged one is never thrown away for an empty one."""
+        return any(node != self._view.node_id for node in wanted.isr)
+
+    async def _remove(self, key: Key) -> None:
+        partition = self._partitions.of(*key)
+        if partition is not None:
+            self._retire(partition)
+        for place, topic_id in list(self._log_dirs.topic_ids.items()):
+            if topic_id == key[0] and place.partition == key[1]:
+                await self._log_dirs.delete(place)
+                _log.info("replica.deleted", partition=str(place))
+
+    def queue_strays(self) -> None:
+        """After the metadata log was replayed: logs of replicas that this broker is not to hold any more."""
+        image = self._view.image
+        for place, topic_id in self._log_dirs.topic_ids.items():
+            found = image.partition(topic_id, place.partition) if topic_id is not None else None
+            if topic_id is not None and (found is None or self._view.node_id not in found.replicas):
+                self._reconcile((topic_id, place.partition), None)
+
+    # --- failures -------------------------------------------------------------------------------------------
+
+    def dir_failed(self, _: LogDir, gone: Iterable[TopicPartition]) -> None:
+        """A log directory is offline: its replicas serve nothing; the controller moves their leaderships."""
+        for place in gone:
+            partition = self._partitions.named(*place)
+            if partition is not None:
+                self._followers.unfollow(partition.topic_id, partition.index)
+                partition.go_offline()
