@@ -1,16 +1,29 @@
-"""A produce request with acks=all that waits for its replicas."""
+"""A produce request that waits: with acks=all for its replicas, with acks=1 for the device if the topic
+asks."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from rookery.broker.handlers.produce_entry import Entry
-from rookery.broker.replication.partition import Partition
+from rookery.broker.log.partition_log import LeaderAppend
+from rookery.broker.replication.partition import ACKS_ALL, Partition
 from rookery.broker.server.pending import Pending
 from rookery.core.errors import (
+    KafkaError,
     NotEnoughReplicasAfterAppendError,
     NotLeaderOrFollowerError,
     RequestTimedOutError,
 )
+from rookery.core.wire.apis.produce import PartitionProduceResponse, ProduceResponse
+
+
+class Written(NamedTuple):
+    """A batch that is in this broker's log, and the answer that says so unless something goes wrong."""
+
+    answer: PartitionProduceResponse
+    topic: str
+    partition: Partition
+    appended: LeaderAppend
+    leader_epoch: int
 
 
 class DelayedProduce:
@@ -19,49 +32,58 @@ class DelayedProduce:
     kind = "Produce"
 
     def __init__(
-        self, waiting: Sequence[Entry], pending: Pending[Any], response: Callable[[], object]
+        self,
+        waiting: Sequence[Written],
+        response: ProduceResponse,
+        acks: int,
+        refuse: Callable[[Written, KafkaError], None],
     ) -> None:
+        self.pending: Pending[Any] = Pending(blocks=False)
         self._waiting = list(waiting)
-        self._pending = pending
         self._response = response
+        self._acks = acks
+        self._refuse = refuse
 
     @property
     def partitions(self) -> list[Partition]:
-        return [entry.partition for entry in self._waiting]
+        return [written.partition for written in self._waiting]
 
     def try_complete(self, changed: Sequence[Partition]) -> bool:
         self._waiting = [
-            entry for entry in self._waiting if entry.partition not in changed or not _settled(entry)
+            written
+            for written in self._waiting
+            if written.partition not in changed or not self._settled(written)
         ]
         if self._waiting:
             return False
-        self._pending.complete(self._response())
+        self.pending.complete(self._response)
         return True
 
     def expire(self) -> None:
-        for entry in self._waiting:
-            entry.error = RequestTimedOutError(
-                f"{entry.partition.topic_partition}: not all in-sync replicas had the batch in time; it may "
+        for written in self._waiting:
+            self._refuse(written, RequestTimedOutError(
+                f"{written.partition.topic_partition}: not all in-sync replicas had the batch in time; it may "
                 "still be committed"
-            )
-        self._pending.complete(self._response())
+            ))  # fmt: skip
+        self.pending.complete(self._response)
 
     def fail(self, error: Exception) -> None:
-        self._pending.fail(error)
+        self.pending.fail(error)
 
-
-def _settled(entry: Entry) -> bool:
-    """Whether an entry's fate is known now; an error is written into it."""
-    partition = entry.partition
-    if not partition.is_leader or partition.state.leader_epoch != entry.leader_epoch:
-        entry.error = NotLeaderOrFollowerError(
-            f"{partition.topic_partition} got another leader before the batch was committed"
-        )
+    def _settled(self, written: Written) -> bool:
+        """Whether the fate of a batch is known now."""
+        partition = written.partition
+        if not partition.is_leader or partition.state.leader_epoch != written.leader_epoch:
+            self._refuse(written, NotLeaderOrFollowerError(
+                f"{partition.topic_partition} got another leader before the batch was committed"
+            ))  # fmt: skip
+            return True
+        if self._acks != ACKS_ALL:
+            return partition.is_durable(written.appended)
+        if not partition.is_committed(written.appended):
+            return False
+        if partition.below_min_isr:
+            self._refuse(written, NotEnoughReplicasAfterAppendError(
+                f"{partition.topic_partition}: the batch was written, but too few replicas are in sync now"
+            ))  # fmt: skip
         return True
-    if not partition.is_committed(entry.appended):
-        return False
-    if partition.below_min_isr:
-        entry.error = NotEnoughReplicasAfterAppendError(
-            f"{partition.topic_partition}: the batch was written, but too few replicas are in sync now"
-        )
-    return True

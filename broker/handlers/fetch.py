@@ -68,7 +68,7 @@ class FetchHandler:
         if request.session_epoch == NO_SESSION_EPOCH:
             self._sessions.close(request.session_id)
         elif request.session_epoch == FIRST_EPOCH:
-            is_follower = replica_of(request) >= 0
+            is_follower = replica_of(request)[0] >= 0
             now = self._clock.monotonic()
             session = self._sessions.open(request, call.version, is_follower=is_follower, now=now)
         else:

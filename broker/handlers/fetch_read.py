@@ -47,11 +47,14 @@ class FetchRead:
         self.data: list[PartitionData] = []
         self.endpoints: dict[int, NodeEndpoint] = {}
         self.bytes = 0
+        self._tells_progress = False
         self.answer_now = False
         """Something in it must not wait: an error, or a follower's log that has to be cut."""
 
-    def read(self, first: int = 0) -> None:
-        """Read everything; `first` is where to begin, so that each partition is first at some time."""
+    def read(self, first: int = 0, *, again: bool = False) -> None:
+        """Read everything; `first` is where to begin, so that each partition is first at some time. A fetch
+        that is read `again` after its wait tells nothing new of a follower."""
+        self._tells_progress = self.is_follower and not again
         wanted = self._wanted
         order = range(len(wanted)) if not first else (*range(first, len(wanted)), *range(first))
         left = self._bytes_max
@@ -86,6 +89,8 @@ class FetchRead:
                 self._acknowledged(partition, asked)
             bytes_max = min(asked.partition_max_bytes, left)
             read = partition.read(offset, bytes_max, self._isolation, min_one=min_one)
+            if self._tells_progress and diverging is None:
+                self._note_progress(partition, asked)
         except KafkaError as error:
             return self._refusal(wanted, error)
         aborted = None
@@ -96,7 +101,7 @@ class FetchRead:
             ]
         return PartitionData(
             partition_index=key.partition,
-            high_watermark=read.high_watermark,
+            high_watermark=partition.log.high_watermark,
             last_stable_offset=read.last_stable_offset,
             log_start_offset=read.log_start_offset,
             diverging_epoch=diverging,
@@ -108,6 +113,15 @@ class FetchRead:
         """What a follower asks for tells what it has: said once, when the request comes."""
         partition.on_follower_fetch(
             self._replica,
+            offset=asked.fetch_offset,
+            log_start=asked.log_start_offset,
+            broker_epoch=self._replica_epoch,
+        )
+
+    def _note_progress(self, partition: Partition, asked: FetchPartition) -> None:
+        """All below the offset a follower asks for is in its log."""
+        partition.on_follower_fetch(
+            self._replica_id,
             offset=asked.fetch_offset,
             log_start=asked.log_start_offset,
             broker_epoch=self._replica_epoch,
@@ -142,6 +156,7 @@ class FetchRead:
         return LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
 
 
-def replica_of(request: FetchRequest) -> int:
-    """The broker that fetches as a follower, or -1 for a consumer."""
-    return request.replica_state.replica_id if request.replica_state is not None else request.replica_id
+def replica_of(request: FetchRequest) -> tuple[int, int]:
+    """The broker that fetches as a follower and its epoch; -1 for a consumer."""
+    state = request.replica_state
+    return (request.replica_id, -1) if state is None else (state.replica_id, state.replica_epoch)

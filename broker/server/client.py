@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from rookery.core.errors import ErrorCode
-from rookery.core.wire.header import RequestHeader
+from rookery.core.wire.header import RequestHeader, response_frame
 from rookery.core.wire.primitives import Buffer
 
 if TYPE_CHECKING:
@@ -26,34 +26,42 @@ class Client:
 
 
 class Call:
-    """One request under way: what its handler may know of it, and its place in the order of answers."""
+    """One request: what its handler may know of it besides its content."""
 
-    __slots__ = (
-        "client",
-        "client_id",
-        "correlation_id",
-        "handled_at",
-        "pending",
-        "route",
-        "segments",
-        "settled_at",
-        "size",
-        "started_at",
-        "version",
-    )
+    __slots__ = ("client", "client_id", "correlation_id", "route", "version")
 
     def __init__(self, route: "Route", header: RequestHeader, client: Client) -> None:
         self.route = route
-        self.version = header.api_version
-        self.correlation_id = header.correlation_id
-        self.client_id = header.client_id
+        _, self.version, self.correlation_id, self.client_id = header
         self.client = client
-        self.pending: Pending[Any] | None = None
-        self.segments: list[Buffer] | None = None
-        """The encoded answer, once there is one; empty where none is to be sent."""
-        self.size = 0
-        self.started_at = self.handled_at = self.settled_at = 0.0
 
     def error(self, code: ErrorCode) -> None:
         """Count an error that the answer will carry."""
         self.route.metrics.error(code.name)
+
+
+class Awaited:
+    """A call whose answer cannot leave yet, with its place in the order of answers."""
+
+    __slots__ = ("call", "handled_at", "pending", "segments", "settled_at", "size", "started_at")
+
+    def __init__(self, call: Call, started_at: float, handled_at: float) -> None:
+        self.call = call
+        self.pending: Pending[Any] | None = None
+        self.segments: list[Buffer] | None = None
+        """The encoded answer, once there is one; empty where none is to be sent."""
+        self.size = 0
+        self.started_at = started_at
+        self.handled_at = handled_at
+        self.settled_at = 0.0
+
+    def ready(self, response: Any) -> None:
+        self.segments = []
+        if response is not None:
+            call = self.call
+            self.segments = response_frame(call.route.api, call.version, call.correlation_id, response)
+            self.size = sum(map(len, self.segments))
+
+    def times(self, now: float) -> tuple[float, float, float]:
+        """Seconds in the handler, until the answer was there, and until it could leave."""
+        return self.handled_at - self.started_at, self.settled_at - self.handled_at, now - self.settled_at

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from rookery.broker.scheduler import Scheduler
-from rookery.broker.server.client import Call, Client
+from rookery.broker.server.client import Awaited, Call, Client
 from rookery.broker.server.dispatch import Dispatch, Refused
 from rookery.broker.server.limits import ConnectionLimits
 from rookery.broker.server.memory import RequestMemory
@@ -98,8 +98,8 @@ class Connection(asyncio.BufferedProtocol):
         self._clock = shared.clock
         self._listener = listener
         self._frames = FrameReader(shared.settings.request_bytes_max, READ_SIZE)
-        self._queue: deque[Call] = deque()
-        self._barrier: Call | None = None
+        self._queue: deque[Awaited] = deque()
+        self._barrier: Awaited | None = None
         self._out: list[Buffer] = []
         self._unsent = 0  # bytes of answers in `_out`
         self._behind = 0  # bytes of answers that are ready but stand behind a wait
@@ -141,9 +141,9 @@ class Connection(asyncio.BufferedProtocol):
         shared.closed(self)
         shared.memory.forget(self._memory_is_back)
         self._give_back_memory()
-        for call in self._queue:
-            if call.pending is not None:
-                call.pending.abandon()
+        for awaited in self._queue:
+            if awaited.pending is not None:
+                awaited.pending.abandon()
                 shared.metrics.waiting -= 1
         self._queue.clear()
         self._out.clear()
@@ -180,8 +180,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self._held():
                 for frame in self._frames.frames():
                     served = True
-                    self._request(frame, now)
-                    now = self._clock()
+                    now = self._request(frame, now)
                     stopped = self._held() or now - before > PASS_S
                     if stopped:
                         break
@@ -209,29 +208,32 @@ class Connection(asyncio.BufferedProtocol):
             or self._closed
         )
 
-    def _request(self, frame: memoryview, now: float) -> None:
-        """One request: from its frame to its answer, or to its place in the queue."""
+    def _request(self, frame: memoryview, now: float) -> float:
+        """One request: from its frame to its answer, or to its place in the queue. Returns the time."""
         call, position = self._dispatch.open(frame, self.client)
-        call.started_at = now
-        route = call.route
         try:
             outcome = self._dispatch.run(call, frame, position)
         except (WireError, Refused) as error:
-            raise Refused(f"{route.name} version {call.version}: {error}") from error
+            raise Refused(f"{call.route.name} version {call.version}: {error}") from error
         except Exception as error:
             self._broken(call, error)
-            return
+            return now
+        handled = self._clock()
         if outcome.__class__ is Pending:
-            self._wait(call, outcome)
-        elif outcome is not None:
-            self._answer(call, outcome)
-            route.metrics.at_once.add(self._clock() - now)
+            self._wait(Awaited(call, now, handled), outcome)
+            return handled
+        if outcome is not None:
+            self._answer(call, outcome, handled)
+        call.route.metrics.at_once.add(handled - now)
+        return handled
 
-    def _answer(self, call: Call, response: Any) -> None:
+    def _answer(self, call: Call, response: Any, now: float) -> None:
         """Encode an answer that came at once; behind one that is awaited it has to queue."""
         if self._queue:
-            self._ready(call, response)
-            self._queue.append(call)
+            awaited = Awaited(call, now, now)
+            awaited.ready(response)
+            self._behind += awaited.size
+            self._queue.append(awaited)
             return
         segments = response_frame(call.route.api, call.version, call.correlation_id, response)
         self._out += segments
@@ -239,27 +241,27 @@ class Connection(asyncio.BufferedProtocol):
         if self._unsent > self._settings.response_bytes_high_water:
             self._write()  # the transport tells at once when it has enough
 
-    def _wait(self, call: Call, pending: Pending[Any]) -> None:
-        call.handled_at = self._clock()
-        call.pending = pending
-        self._queue.append(call)
+    def _wait(self, awaited: Awaited, pending: Pending[Any]) -> None:
+        awaited.pending = pending
+        self._queue.append(awaited)
         self._shared.metrics.waiting += 1
         if pending.blocks:
-            self._barrier = call
-        pending.receive(partial(self._settled, call))
+            self._barrier = awaited
+        pending.receive(partial(self._settled, awaited))
 
-    def _settled(self, call: Call, response: Any, error: BaseException | None) -> None:
+    def _settled(self, awaited: Awaited, response: Any, error: BaseException | None) -> None:
         """An awaited answer has come; it leaves when all before it have."""
-        call.pending = None
-        call.settled_at = self._clock()
+        awaited.pending = None
+        awaited.settled_at = self._clock()
         self._shared.metrics.waiting -= 1
         if self._closed:
             return
         if error is not None:
-            self._broken(call, error)
+            self._broken(awaited.call, error)
             return
-        self._ready(call, response)
-        if self._barrier is call:
+        awaited.ready(response)
+        self._behind += awaited.size
+        if self._barrier is awaited:
             self._barrier = None
         if not self._draining:
             self._continue_soon()
@@ -268,13 +270,6 @@ class Connection(asyncio.BufferedProtocol):
         if not self._scheduled:
             self._scheduled = True
             self._shared.scheduler.call_soon(self._continue)
-
-    def _ready(self, call: Call, response: Any) -> None:
-        call.segments = []
-        if response is not None:
-            call.segments = response_frame(call.route.api, call.version, call.correlation_id, response)
-            call.size = sum(map(len, call.segments))
-            self._behind += call.size
 
     def _continue(self) -> None:
         """Once per pass of the loop: send what has become ready, serve what was held back."""
@@ -289,13 +284,11 @@ class Connection(asyncio.BufferedProtocol):
     def _flush(self, now: float) -> None:
         queue = self._queue
         while queue and queue[0].segments is not None:
-            call = queue.popleft()
-            assert call.segments is not None
-            self._out += call.segments
-            self._behind -= call.size
-            if call.settled_at:
-                local_s, remote_s = call.handled_at - call.started_at, call.settled_at - call.handled_at
-                call.route.metrics.waited(local_s, remote_s, now - call.settled_at)
+            awaited = queue.popleft()
+            self._out += awaited.segments or ()
+            self._behind -= awaited.size
+            if awaited.settled_at:
+                awaited.call.route.metrics.waited(*awaited.times(now))
         self._write()
 
     def _write(self) -> None:

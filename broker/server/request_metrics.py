@@ -71,7 +71,7 @@ class RouteMetrics:
         self.errors: dict[str, int] = {}
 
     def waited(self, local_s: float, remote_s: float, queued_s: float) -> None:
-        """A request whose handler took `local_s`, whose answer then was awaited for `remote_s`, and then
+        """A request whose handler took `local_s`, whose answer was awaited for `remote_s` then, and then
         stood behind earlier answers of its connection for `queued_s`."""
         self.local.add(local_s)
         self.remote.add(remote_s)
