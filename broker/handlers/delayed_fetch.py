@@ -51,7 +51,7 @@ class DelayedFetch:
 
     def _answer_if_enough(self) -> bool:
         read = self._fetch.read
-        read.read(again=True)
+        read.read()
         if read.bytes >= self._min_bytes or read.answer_now:
             self._pending.complete(self._fetch.response())
             return True
@@ -63,7 +63,7 @@ class DelayedFetch:
         return False
 
     def _answer(self) -> bool:
-        self._fetch.read.read(again=True)
+        self._fetch.read.read()
         self._pending.complete(self._fetch.response())
         return True
 

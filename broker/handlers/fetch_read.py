@@ -33,8 +33,7 @@ class FetchRead:
         self._call = call
         self._wanted = wanted
         self._bytes_max = min(request.max_bytes, RESPONSE_BYTES_MAX)
-        self._replica = replica_of(request)
-        self._replica_epoch = request.replica_state.replica_epoch if request.replica_state is not None else -1
+        self._replica, self._replica_epoch = replica_of(request)
         self.is_follower = self._replica >= 0
         self._heard = False
         self._isolation = Isolation.HIGH_WATERMARK
@@ -47,14 +46,11 @@ class FetchRead:
         self.data: list[PartitionData] = []
         self.endpoints: dict[int, NodeEndpoint] = {}
         self.bytes = 0
-        self._tells_progress = False
         self.answer_now = False
         """Something in it must not wait: an error, or a follower's log that has to be cut."""
 
-    def read(self, first: int = 0, *, again: bool = False) -> None:
-        """Read everything; `first` is where to begin, so that each partition is first at some time. A fetch
-        that is read `again` after its wait tells nothing new of a follower."""
-        self._tells_progress = self.is_follower and not again
+    def read(self, first: int = 0) -> None:
+        """Read everything; `first` is where to begin, so that each partition is first at some time."""
         wanted = self._wanted
         order = range(len(wanted)) if not first else (*range(first, len(wanted)), *range(first))
         left = self._bytes_max
@@ -89,8 +85,6 @@ class FetchRead:
                 self._acknowledged(partition, asked)
             bytes_max = min(asked.partition_max_bytes, left)
             read = partition.read(offset, bytes_max, self._isolation, min_one=min_one)
-            if self._tells_progress and diverging is None:
-                self._note_progress(partition, asked)
         except KafkaError as error:
             return self._refusal(wanted, error)
         aborted = None
@@ -113,15 +107,6 @@ class FetchRead:
         """What a follower asks for tells what it has: said once, when the request comes."""
         partition.on_follower_fetch(
             self._replica,
-            offset=asked.fetch_offset,
-            log_start=asked.log_start_offset,
-            broker_epoch=self._replica_epoch,
-        )
-
-    def _note_progress(self, partition: Partition, asked: FetchPartition) -> None:
-        """All below the offset a follower asks for is in its log."""
-        partition.on_follower_fetch(
-            self._replica_id,
             offset=asked.fetch_offset,
             log_start=asked.log_start_offset,
             broker_epoch=self._replica_epoch,
