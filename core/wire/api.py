@@ -32,7 +32,10 @@ class Api(Generic[Request, Response]):
         self.min_version, self.max_version = Versions.parse(versions)
         flexible_from = Versions.parse(flexible)
         self.flexible_from: int | None = flexible_from.first if flexible else None
-        self._codecs: dict[tuple[str, int], Callable[..., Any]] = {}
+        self._decode_request = _Codecs(self, "decode", "request")
+        self._decode_response = _Codecs(self, "decode", "response")
+        self._encode_request = _Codecs(self, "encode", "request")
+        self._encode_response = _Codecs(self, "encode", "response")
 
     def flexible(self, version: int) -> bool:
         """Whether this version has compact lengths and tagged fields, in body and header."""
@@ -48,42 +51,38 @@ class Api(Generic[Request, Response]):
 
     def decode_request(self, version: int, buf: Buffer, pos: int = 0) -> Request:
         """The request that starts at `pos`."""
-        request: Request = self._codec("decode_request", version)(buf, pos)
-        return request
+        return self._decode_request[version](buf, pos)  # type: ignore[no-any-return]
 
     def decode_response(self, version: int, buf: Buffer, pos: int = 0) -> Response:
         """The response that starts at `pos`."""
-        response: Response = self._codec("decode_response", version)(buf, pos)
-        return response
+        return self._decode_response[version](buf, pos)  # type: ignore[no-any-return]
 
     def encode_request(self, version: int, request: Request) -> list[Buffer]:
         """The request as segments."""
-        segments: list[Buffer] = self._codec("encode_request", version)(request)
-        return segments
+        return self._encode_request[version](request)  # type: ignore[no-any-return]
 
     def encode_response(self, version: int, response: Response) -> list[Buffer]:
         """The response as segments."""
-        segments: list[Buffer] = self._codec("encode_response", version)(response)
-        return segments
-
-    def _codec(self, what: str, version: int) -> Callable[..., Any]:
-        try:
-            return self._codecs[what, version]
-        except KeyError:
-            return self._compile(what, version)
-
-    def _compile(self, what: str, version: int) -> Callable[..., Any]:
-        if not self.supports(version):
-            raise WireError(
-                f"{self.name} has versions {self.min_version} to {self.max_version}, not {version}"
-            )
-        action, _, side = what.partition("_")
-        title = f"{self.name} v{version} {side}"
-        message = self.request if side == "request" else self.response
-        make = compile_reader if action == "decode" else compile_writer
-        codec = make(title, message, version, self.flexible(version))
-        self._codecs[what, version] = codec
-        return codec
+        return self._encode_response[version](response)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"Api({self.key} {self.name} v{self.min_version}-{self.max_version})"
+
+
+class _Codecs(dict[int, Callable[..., Any]]):
+    """The functions of one message by version, each made when it is first asked for."""
+
+    def __init__(self, api: Api[Any, Any], action: str, side: str) -> None:
+        super().__init__()
+        self._api = api
+        self._make = compile_reader if action == "decode" else compile_writer
+        self._side = side
+
+    def __missing__(self, version: int) -> Callable[..., Any]:
+        api = self._api
+        if not api.supports(version):
+            raise WireError(f"{api.name} has versions {api.min_version} to {api.max_version}, not {version}")
+        message = api.request if self._side == "request" else api.response
+        codec = self._make(f"{api.name} v{version} {self._side}", message, version, api.flexible(version))
+        self[version] = codec
+        return codec

@@ -22,6 +22,7 @@ class FrameReader:
     def __init__(self, limit: int, read_size: int = READ_SIZE) -> None:
         self.limit = limit
         self._read_size = read_size
+        self._least_room = max(1, read_size // 2)
         self._buffer = bytearray(read_size)
         self._view = memoryview(self._buffer)
         self._start = 0  # first byte not yet given out
@@ -44,9 +45,8 @@ class FrameReader:
 
     def reserve(self) -> None:
         """Make room for all of the awaited frame at once, which spares copying it as the buffer grows.
-        Untouched memory costs nothing, but whoever calls this has decided that so large a frame may
-        come."""
-        size = self.awaited + self._read_size // 2
+        Whoever calls this has decided that so large a frame may come."""
+        size = self.awaited + self._least_room
         if size > len(self._buffer):
             self._replace(size)
         elif size > len(self._buffer) - self._start:
@@ -58,7 +58,7 @@ class FrameReader:
             self._start = self._filled = 0
             if len(self._buffer) > 16 * self._read_size:
                 self._replace(self._read_size)
-        elif len(self._buffer) - self._filled < self._read_size // 2:
+        elif len(self._buffer) - self._filled < self._least_room:
             self._make_room()
         return self._view[self._filled :]
 

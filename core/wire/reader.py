@@ -6,17 +6,40 @@ that remain before anything is sliced or looped over, because Python slices run 
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from struct import error as LayoutError
-from struct import unpack_from as _unpack_from
+from struct import unpack_from
 from typing import Any
 
-from rookery.core.wire.primitives import WireError, finish_uvarint, read_uvarint, skip_tags, uuid_of
-from rookery.core.wire.schema import Array, Bytes, Field, Records, Scalar, String, Struct, Uuid, field
+from rookery.core.wire.primitives import (
+    SHORT,
+    WireError,
+    bytes_at,
+    compact_bytes,
+    finish_uvarint,
+    read_uvarint,
+    skip_tags,
+    uuid_of,
+)
+from rookery.core.wire.schema import Array, Field, Records, Scalar, String, Struct, Uuid, field
 from rookery.core.wire.source import Source
 
 Decode = Callable[..., Any]
 
-_SIZES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8}
+_SIZES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}
+_NAMES = {
+    "WireError": WireError,
+    "LayoutError": LayoutError,
+    "SHORT": SHORT,
+    "bytes_at": bytes_at,
+    "compact_bytes": compact_bytes,
+    "finish": finish_uvarint,
+    "varint": read_uvarint,
+    "skip_tags": skip_tags,
+    "uuid_of": uuid_of,
+    "unpack_from": unpack_from,
+    "new": object.__new__,
+}
 
 
 def compile_reader(title: str, cls: type[Struct], version: int, flexible: bool) -> Decode:
@@ -40,39 +63,23 @@ def smallest(kind: Any, version: int, flexible: bool) -> int:
     return size
 
 
-def _carries_records(cls: type[Struct]) -> bool:
-    return any(
-        declared.type is Records
-        or (isinstance(declared.type, type) and _carries_records(declared.type))
-        or (isinstance(declared.type, Array) and isinstance(declared.type.of, type)
-            and _carries_records(declared.type.of))
-        for declared in cls.fields.values()
-    )
-
-
 class _Reader:
     def __init__(self, title: str, version: int, flexible: bool) -> None:
         self.title = title
         self.version = version
         self.flexible = flexible
-        self.out = Source()
+        self.out = Source(_NAMES)
         self.run: list[tuple[str, str]] = []  # (layout code, local name) not yet unpacked
-        self.views = False
 
     def compile(self, cls: type[Struct]) -> Decode:
         out = self.out
-        out.names.update(
-            WireError=WireError, LayoutError=LayoutError, finish=finish_uvarint, varint=read_uvarint,
-            skip_tags=skip_tags, uuid_of=uuid_of, new=object.__new__,
-        )
-        self.views = _carries_records(cls)
         with out.block("try:"):
-            if self.views:
+            if _has_records(cls):
                 out.line("if type(buf) is not memoryview: buf = memoryview(buf)")
-            else:
-                out.line("if type(buf) is not bytes: buf = bytes(buf)")
-            out.line("end = len(buf)")
+            start = len(out.lines)
             out.line(f"return {self.struct(cls)}")
+            if any(" end" in line for line in out.lines):
+                out.lines.insert(start, "        end = len(buf)")
         with out.block("except (LayoutError, IndexError, UnicodeDecodeError) as error:"):
             out.line(f"raise WireError(f'malformed {self.title}: {{error}}') from error")
         return out.compile(self.title, "def decode(buf, p=0):")
@@ -82,18 +89,19 @@ class _Reader:
     def take(self, code: str, name: str) -> None:
         self.run.append((code, name))
 
-    def flush(self) -> None:
+    def flush(self, stay: int = 0) -> None:
+        """Unpack what is waiting; the position stays on the last `stay` bytes of it."""
         run, self.run = self.run, []
         if not run:
             return
-        if run == [("B", run[0][1])]:
-            self.out.line(f"{run[0][1]} = buf[p]; p += 1")
-            return
         codes = "".join(code for code, _ in run)
-        size = sum(16 if code == "16s" else _SIZES[code] for code, _ in run)
+        size = sum(_SIZES[code] for code, _ in run) - stay
         names = ", ".join(name for _, name in run)
-        comma = "," if len(run) == 1 else ""
-        self.out.line(f"{names}{comma} = {self.out.layout(codes, 'unpack_from')}(buf, p); p += {size}")
+        read = "buf[p]"
+        if codes != "B":
+            comma = "," if len(run) == 1 else ""
+            names, read = names + comma, f"{self.out.layout(codes, 'unpack_from')}(buf, p)"
+        self.out.line(f"{names} = {read}" + (f"; p += {size}" if size else ""))
 
     # values
 
@@ -121,7 +129,7 @@ class _Reader:
 
     def constant(self, declared: Field) -> str:
         value = declared.default
-        if value is None or isinstance(value, (int, str, bytes)) or value == ():
+        if value is None or isinstance(value, int | str | bytes) or value == ():
             return repr(value)
         return self.out.bind("default", value, repr(value))
 
@@ -136,10 +144,12 @@ class _Reader:
         if isinstance(kind, Array):
             return self.array(kind, nullable, where)
         if isinstance(kind, type):
-            return self.optional_struct(kind, where) if nullable else self.struct(kind)
+            return self.optional_struct(kind) if nullable else self.struct(kind)
+        if kind is Records:
+            return self.records(nullable, where)
         return self.blob(kind, nullable, where)
 
-    def optional_struct(self, cls: type[Struct], where: str) -> str:
+    def optional_struct(self, cls: type[Struct]) -> str:
         out = self.out
         marker, name = out.fresh("n"), out.fresh("v")
         self.take("b", marker)
@@ -150,70 +160,108 @@ class _Reader:
             out.line(f"{name} = {self.struct(cls)}")
         return name
 
-    def length(self, code: str) -> str:
-        """Code that reads a length or count; the local holding it, below zero for null."""
-        n = self.out.fresh("n")
+    def length(
+        self, code: str, name: str, nullable: bool, where: str, large: bool = False
+    ) -> tuple[str, AbstractContextManager[None]]:
+        """Code that reads a length or count: its local, and the block in which there is a value at all.
+
+        In flexible versions the local is one more than the length, 0 for null, as it travels. Lengths that
+        are often `large` have the second and third byte of their varint read in place.
+        """
+        out = self.out
+        n = out.fresh("n")
         self.take("B" if self.flexible else code, n)
         self.flush()
-        if self.flexible:
-            self.out.line(f"if {n} > 127: {n}, p = finish(buf, p, {n})")
-            self.out.line(f"{n} -= 1")
-        return n
-
-    def null_or(self, name: str, n: str, nullable: bool, where: str) -> Any:
-        """Open the block in which the value is there."""
-        with self.out.block(f"if {n} < 0:"):
+        if self.flexible and large:
+            with out.block(f"if {n} > 127:"):
+                out.line("m = buf[p]; k = buf[p + 1]")
+                out.line(f"if m < 128: {n} = {n} & 127 | m << 7; p += 1")
+                out.line(f"elif k < 128: {n} = {n} & 127 | (m & 127) << 7 | k << 14; p += 2")
+                out.line(f"else: {n}, p = finish(buf, p, {n})")
+        elif self.flexible:
+            out.line(f"if {n} > 127: {n}, p = finish(buf, p, {n})")
+        with out.block(f"if {n} == 0:" if self.flexible else f"if {n} < 0:"):
             if nullable:
-                self.out.line(f"{name} = None")
+                out.line(f"{name} = None")
             else:
-                self.out.line(f"raise WireError('{self.title}: {where} must not be null')")
-        return self.out.block("else:")
+                out.line(f"raise WireError('{self.title}: {where} must not be null')")
+        return (f"{n} - 1" if self.flexible else n), out.block("else:")
 
     def blob(self, kind: Any, nullable: bool, where: str) -> str:
+        """Text or bytes, copied out of the buffer."""
+        if self.flexible:
+            return self.compact_blob(kind, nullable)
+        name = self.out.fresh("v")
+        n, there = self.length("h" if kind is String else "i", name, nullable, where)
+        decode = ".decode()" if kind is String else ""
+        with there:
+            self.out.line(f"{name} = bytes_at(buf, p, {n}){decode}; p += {n}")
+        return name
+
+    def compact_blob(self, kind: Any, nullable: bool) -> str:
+        """The same in flexible versions; up to 126 bytes need one look-up and one call."""
         out = self.out
-        n = self.length("h" if kind is String else "i")
+        name, n = out.fresh("v"), out.fresh("n")
+        self.take("B", n)
+        self.flush(stay=1)
+        decode = ".decode()" if kind is String else ""
+        if nullable:
+            out.line(f"if {n} == 0: {name} = None; p += 1")
+        word = "elif" if nullable else "if"
+        out.line(f"{word} {n} < 128: {name} = SHORT[{n}](buf, p)[0]{decode}; p += {n}")
+        with out.block("else:"):
+            out.line(f"{name}, p = compact_bytes(buf, p)")
+            if decode:
+                out.line(f"{name} = {name}{decode}")
+        return name
+
+    def records(self, nullable: bool, where: str) -> str:
+        """A view into the buffer."""
+        out = self.out
         name = out.fresh("v")
-        with self.null_or(name, n, nullable, where):
+        n, there = self.length("i", name, nullable, where, large=True)
+        with there:
             out.line(f"q = p + {n}")
             with out.block("if q > end:"):
-                out.line(f"raise WireError(f'{self.title}: {where} of {{{n}}} bytes, {{end - p}} remain')")
-            if kind is String:
-                out.line(f"{name} = " + ("str(buf[p:q], 'utf-8')" if self.views else "buf[p:q].decode()"))
-            elif kind is Bytes:
-                out.line(f"{name} = " + ("bytes(buf[p:q])" if self.views else "buf[p:q]"))
-            else:
-                out.line(f"{name} = buf[p:q]")
-            out.line("p = q")
+                out.line(f"raise WireError(f'{self.title}: {where} reaches {{q - end}} bytes past the message')")
+            out.line(f"{name} = buf[p:q]; p = q")
         return name
 
     def array(self, kind: Array, nullable: bool, where: str) -> str:
         out = self.out
-        n = self.length("i")
         name = out.fresh("v")
         least = smallest(kind.of, self.version, self.flexible)
         if least == 0:
             raise TypeError(f"{self.title}: elements of {where} take no bytes, so their count has no bound")
-        with self.null_or(name, n, nullable, where):
-            with out.block(f"if {n} * {least} > end - p:"):
-                out.line(f"raise WireError(f'{self.title}: {{{n}}} of {where}, {{end - p}} bytes remain')")
+        n, there = self.length("i", name, nullable, where)
+        with there:
+            out.line(f"n = {n}")
+            with out.block(f"if n * {least} > end - p:"):
+                out.line(f"raise WireError(f'{self.title}: {{n}} of {where}, {{end - p}} bytes remain')")
             if isinstance(kind.of, Scalar):
-                self.scalars(name, n, kind.of)
+                self.scalars(name, kind.of)
             else:
-                out.line(f"{name} = []")
-                with out.block(f"for _ in range({n}):"):
-                    element = self.value(_plain(kind.of), where)
-                    self.flush()
-                    out.line(f"{name}.append({element})")
+                self.elements(name, kind.of, where)
         return name
 
-    def scalars(self, name: str, n: str, kind: Scalar) -> None:
+    def scalars(self, name: str, kind: Scalar) -> None:
         out = self.out
         if kind is Uuid:
-            out.line(f"{name} = [uuid_of(bytes(buf[i:i + 16])) for i in range(p, p + 16 * {n}, 16)]")
+            out.line(f"{name} = [uuid_of(bytes(buf[i:i + 16])) for i in range(p, p + 16 * n, 16)]")
         else:
-            unpack = out.bind("unpack_from", _unpack_from, "")
-            out.line(f"{name} = list({unpack}(f'>{{{n}}}{kind.code}', buf, p))")
-        out.line(f"p += {kind.size} * {n}")
+            few = out.layouts(kind.code, "unpack_from")
+            many = f"unpack_from(f'>{{n}}{kind.code}', buf, p)"
+            out.line(f"{name} = list({few}[n](buf, p) if n < len({few}) else {many})")
+        out.line(f"p += {kind.size} * n")
+
+    def elements(self, name: str, kind: Any, where: str) -> None:
+        out = self.out
+        out.line(f"{name} = []")
+        with out.block("for _ in range(n):"):
+            declared: Field = field(kind)
+            element = self.value(declared, where)
+            self.flush()
+            out.line(f"{name}.append({element})")
 
     # tagged fields
 
@@ -226,31 +274,36 @@ class _Reader:
         for name, declared in tagged.items():
             out.line(f"{values[name]} = {self.constant(declared)}")
         with out.block(f"if {t}:"):
-            if not tagged:
+            if tagged:
+                self.known_tags(t, tagged, values, cls)
+            else:
                 out.line(f"p = skip_tags(buf, p, {t})")
-                return
-            out.line(f"if {t} > 127: {t}, p = finish(buf, p, {t})")
-            tag, size, stop = out.fresh("tag"), out.fresh("n"), out.fresh("stop")
-            with out.block(f"if {t} * 2 > end - p:"):
-                out.line(f"raise WireError(f'{self.title}: {{{t}}} tagged fields, {{end - p}} bytes remain')")
-            with out.block(f"for _ in range({t}):"):
-                out.line(f"{tag}, p = varint(buf, p)")
-                out.line(f"{size}, p = varint(buf, p)")
-                out.line(f"{stop} = p + {size}")
-                with out.block(f"if {stop} > end:"):
-                    out.line(f"raise WireError(f'{self.title}: tag {{{tag}}} reaches past the message')")
-                word = "if"
-                for name, declared in tagged.items():
-                    with out.block(f"{word} {tag} == {declared.tag}:"):
-                        value = self.value(declared, f"{cls.__name__}.{name}")
-                        self.flush()
-                        out.line(f"{values[name]} = {value}")
-                    word = "elif"
-                with out.block(f"if p > {stop}:"):
-                    out.line(f"raise WireError(f'{self.title}: tag {{{tag}}} is longer than its size says')")
-                out.line(f"p = {stop}")
+
+    def known_tags(self, t: str, tagged: dict[str, Field], values: dict[str, str], cls: type[Struct]) -> None:
+        out = self.out
+        tag, stop = out.fresh("tag"), out.fresh("stop")
+        out.line(f"if {t} > 127: {t}, p = finish(buf, p, {t})")
+        with out.block(f"if {t} * 2 > end - p:"):
+            out.line(f"raise WireError(f'{self.title}: {{{t}}} tagged fields, {{end - p}} bytes remain')")
+        with out.block(f"for _ in range({t}):"):
+            out.line(f"{tag}, p = varint(buf, p)")
+            out.line("n, p = varint(buf, p)")
+            out.line(f"{stop} = p + n")
+            with out.block(f"if {stop} > end:"):
+                out.line(f"raise WireError(f'{self.title}: tag {{{tag}}} reaches past the message')")
+            for name, declared in tagged.items():
+                with out.block(f"if {tag} == {declared.tag}:"):
+                    value = self.value(declared, f"{cls.__name__}.{name}")
+                    self.flush()
+                    out.line(f"{values[name]} = {value}")
+            with out.block(f"if p > {stop}:"):
+                out.line(f"raise WireError(f'{self.title}: tag {{{tag}}} is longer than its size says')")
+            out.line(f"p = {stop}")
 
 
-def _plain(kind: Any) -> Field:
-    declared: Field = field(kind)
-    return declared
+def _has_records(cls: type[Struct]) -> bool:
+    for declared in cls.fields.values():
+        inner = declared.type.of if isinstance(declared.type, Array) else declared.type
+        if inner is Records or (isinstance(inner, type) and _has_records(inner)):
+            return True
+    return False

@@ -160,16 +160,15 @@ def _same(one: object, other: object) -> bool:
 
 
 def _constructor(cls: type[Struct]) -> Any:
-    """A keyword-only `__init__` that stores each argument in its slot."""
-    space: dict[str, Any] = {}
-    arguments = []
-    for position, (name, declared) in enumerate(cls.fields.items()):
-        if declared.required:
-            arguments.append(name)
-        else:
-            space[f"d{position}"] = declared.given
-            arguments.append(f"{name}=d{position}")
+    """An `__init__` that stores each argument in its slot.
+
+    Callers name all arguments, the type checker sees to it; that the function itself does not insist, and
+    has the required ones first, makes the call cheaper.
+    """
+    required = [name for name, declared in cls.fields.items() if declared.required]
+    defaults = {name: declared.given for name, declared in cls.fields.items() if not declared.required}
+    space: dict[str, Any] = {f"_{name}": value for name, value in defaults.items()}
+    arguments = ", ".join(["self", *required, *(f"{name}=_{name}" for name in defaults)])
     body = "\n".join(f"    self.{name} = {name}" for name in cls.fields) or "    pass"
-    star = ", *, " if arguments else ""
-    exec(f"def __init__(self{star}{', '.join(arguments)}):\n{body}\n", space)
+    exec(f"def __init__({arguments}):\n{body}\n", space)
     return space["__init__"]

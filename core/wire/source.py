@@ -1,18 +1,21 @@
 """Straight-line Python, written line by line and compiled once: what reader and writer share."""
 
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from struct import Struct as Layout
 from typing import Any
+
+_FEW = 17
+_LAYOUTS: dict[tuple[str, str, str], tuple[Callable[..., Any], ...]] = {}
 
 
 class Source:
     """A function in the making: its lines, fresh names, and the objects its code refers to."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[str, Any]) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {}
+        self.names = dict(names)
         self._depth = 1
         self._counter = 0
         self._bound: dict[tuple[str, Any], str] = {}
@@ -42,6 +45,13 @@ class Source:
     def layout(self, codes: str, method: str) -> str:
         """A bound method of the `struct` layout for these big-endian codes."""
         return self.bind(method, getattr(Layout(">" + codes), method), codes)
+
+    def layouts(self, code: str, method: str, before: str = "") -> str:
+        """The same for 0, 1, 2 ... of one code, with another code in front."""
+        key = (code, method, before)
+        if key not in _LAYOUTS:
+            _LAYOUTS[key] = tuple(getattr(Layout(f">{before}{n}{code}"), method) for n in range(_FEW))
+        return self.bind("few", _LAYOUTS[key], key)
 
     def compile(self, title: str, head: str) -> Callable[..., Any]:
         """The function, with its text kept where tracebacks look for it."""

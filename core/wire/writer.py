@@ -7,7 +7,7 @@ and a short length or an empty set of tags rides along.
 
 from collections.abc import Callable
 from struct import error as LayoutError
-from struct import pack as _pack
+from struct import pack
 from typing import Any
 
 from rookery.core.wire.primitives import UVARINTS, Buffer, WireError, uvarint_bytes
@@ -15,6 +15,14 @@ from rookery.core.wire.schema import Array, Field, Records, Scalar, String, Stru
 from rookery.core.wire.source import Source
 
 Encode = Callable[[Any], list[Buffer]]
+
+_NAMES = {
+    "WireError": WireError,
+    "LayoutError": LayoutError,
+    "UVARINTS": UVARINTS,
+    "uvarint": uvarint_bytes,
+    "pack": pack,
+}
 
 
 def compile_writer(title: str, cls: type[Struct], version: int, flexible: bool) -> Encode:
@@ -27,20 +35,21 @@ class _Writer:
         self.title = title
         self.version = version
         self.flexible = flexible
-        self.out = Source()
+        self.out = Source(_NAMES)
         self.run: list[tuple[str, str]] = []  # (layout code, expression) not yet packed
 
     def compile(self, cls: type[Struct]) -> Encode:
         out = self.out
-        out.names.update(
-            WireError=WireError, LayoutError=LayoutError, UVARINTS=UVARINTS, uvarint=uvarint_bytes, pack=_pack
-        )
         with out.block("try:"):
-            out.line("out = bytearray(); parts = []")
+            start = len(out.lines)
             self.struct(cls, "message")
-            self.flush()
-            out.line("if out: parts.append(out)")
-            out.line("return parts")
+            if len(out.lines) == start and self.run:
+                out.line(f"return [{self.packed(self.run)}]")  # nothing but numbers
+            else:
+                self.flush()
+                out.line("parts.append(out)")
+                out.line("return parts")
+                out.lines.insert(start, "        out = bytearray(); parts = []")
         with out.block("except (LayoutError, AttributeError, TypeError, UnicodeEncodeError) as error:"):
             out.line(f"raise WireError(f'cannot encode {self.title}: {{error}}') from error")
         return out.compile(self.title, "def encode(message):")
@@ -51,7 +60,7 @@ class _Writer:
         self.run.append((code, expression))
 
     def packed(self, run: list[tuple[str, str]]) -> str:
-        """An expression for the bytes of a run."""
+        """An expression for the bytes of a run; code `x` is a zero byte."""
         codes = "".join(code for code, _ in run)
         if not codes.strip("x"):
             return repr(bytes(len(codes)))
@@ -63,8 +72,9 @@ class _Writer:
         if run:
             self.out.line(f"out += {self.packed(run)}")
 
-    def count(self, n: str, code: str) -> None:
-        """A length or count that the local `n` holds, already plus one if the version is flexible."""
+    def count(self, n: str, code: str, large: bool = False) -> None:
+        """A length or count that the local `n` holds, as it travels; `large` ones get two and three bytes
+        without a call."""
         out = self.out
         if not self.flexible:
             self.put(code, n)
@@ -76,6 +86,12 @@ class _Writer:
             return
         with out.block(f"if {n} < 128:"):
             out.line(f"out += {self.packed([*run, ('B', n)])}")
+        if large:
+            low, high = ("B", f"{n} & 127 | 128"), ("B", f"{n} >> 7 & 127 | 128")
+            with out.block(f"elif {n} < 0x4000:"):
+                out.line(f"out += {self.packed([*run, low, ('B', f'{n} >> 7')])}")
+            with out.block(f"elif {n} < 0x200000:"):
+                out.line(f"out += {self.packed([*run, low, high, ('B', f'{n} >> 14')])}")
         with out.block("else:"):
             out.line(f"out += {self.packed(run)}")
             out.line(f"out += uvarint({n})")
@@ -107,8 +123,10 @@ class _Writer:
 
     def nested(self, cls: type[Struct], nullable: bool, expression: str) -> None:
         out = self.out
-        name = out.fresh("v")
-        out.line(f"{name} = {expression}")
+        name = expression
+        if "." in expression:
+            name = out.fresh("v")
+            out.line(f"{name} = {expression}")
         if not nullable:
             self.struct(cls, name)
             return
@@ -120,8 +138,8 @@ class _Writer:
             self.struct(cls, name)
             self.flush()
 
-    def measured(self, nullable: bool, expression: str, convert: str) -> tuple[str, str]:
-        """Locals for a value and its length: plus one in flexible versions, 0 or -1 for null."""
+    def measured(self, nullable: bool, expression: str, convert: str = "") -> tuple[str, str]:
+        """Locals for a value and its length as it travels: one more in flexible versions, 0 or -1 for null."""
         out = self.out
         name, n = out.fresh("v"), out.fresh("n")
         plus = " + 1" if self.flexible else ""
@@ -140,7 +158,7 @@ class _Writer:
 
     def blob(self, kind: Any, nullable: bool, expression: str) -> None:
         name, n = self.measured(nullable, expression, ".encode()" if kind is String else "")
-        self.count(n, "h" if kind is String else "i")
+        self.count(n, "h" if kind is String else "i", large=kind is Records)
         if kind is not Records:
             self.out.line(f"out += {name}")
             return
@@ -149,16 +167,28 @@ class _Writer:
 
     def array(self, kind: Array, nullable: bool, expression: str) -> None:
         out = self.out
-        name, n = self.measured(nullable, expression, "")
-        self.count(n, "i")
+        name, n = self.measured(nullable, expression)
         if isinstance(kind.of, Scalar) and kind.of is not Uuid:
-            out.line(f"if {name}: out += pack(f'>{{len({name})}}{kind.of.code}', *{name})")
+            self.scalars(name, n, kind.of)
             return
+        self.count(n, "i")
         element = out.fresh("e")
         with out.block(f"for {element} in {name}:"):
             declared: Field = field(kind.of)
             self.value(declared, element)
             self.flush()
+
+    def scalars(self, name: str, n: str, kind: Scalar) -> None:
+        """Short lists of numbers are common (replicas), so count and numbers go through one ready layout."""
+        out = self.out
+        self.flush()
+        few = out.layouts(kind.code, "pack", "B" if self.flexible else "i")
+        with out.block(f"if 0 < {n} <= len({few}):" if self.flexible else f"if 0 <= {n} < len({few}):"):
+            index = f"{n} - 1" if self.flexible else n
+            out.line(f"out += {few}[{index}]({n}, *{name})")
+        with out.block("else:"):
+            self.count(n, "i")
+            out.line(f"out += pack(f'>{{len({name})}}{kind.code}', *{name})")
 
     # tagged fields
 
@@ -168,24 +198,25 @@ class _Writer:
         if not tagged:
             self.put("x")
             return
-        present: list[tuple[str, str, Field]] = []
+        present: list[tuple[str, Field]] = []
         for name, declared in sorted(tagged.items(), key=lambda item: item[1].tag or 0):
-            local, there = out.fresh("v"), out.fresh("c")
+            local = out.fresh("v")
             out.line(f"{local} = {owner}.{name}")
-            out.line(f"{there} = {self.differs(declared, local)}")
-            present.append((local, there, declared))
+            present.append((local, declared))
         run, self.run = self.run, []
-        with out.block(f"if {' or '.join(there for _, there, _ in present)}:"):
+        tests = [self.differs(declared, local) for local, declared in present]
+        with out.block(f"if {' or '.join(tests)}:"):
             if run:
                 out.line(f"out += {self.packed(run)}")
-            out.line(f"out += UVARINTS[{' + '.join(there for _, there, _ in present)}]")
-            for local, there, declared in present:
-                with out.block(f"if {there}:"):
+            out.line(f"out.append({' + '.join(f'({test})' for test in tests)})")
+            for test, (local, declared) in zip(tests, present, strict=True):
+                with out.block(f"if {test}:"):
                     self.tag(local, declared)
         with out.block("else:"):
             out.line(f"out += {self.packed([*run, ('x', '')])}")
 
     def tag(self, local: str, declared: Field) -> None:
+        """One tagged field: its bytes are made first, because their number stands before them."""
         out = self.out
         outer = out.fresh("outer")
         out.line(f"{outer} = out; out = bytearray()")
@@ -200,6 +231,6 @@ class _Writer:
             return f"{local} is not None"
         if default == ():
             return f"{local} is None or len({local}) > 0"
-        if isinstance(default, (int, str, bytes)):
+        if isinstance(default, int | str | bytes):
             return f"{local} != {default!r}"
         return f"{local} != {self.out.bind('default', default, repr(default))}"

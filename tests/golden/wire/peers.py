@@ -34,7 +34,7 @@ def plain_name(name: str) -> str:
 
 def kio_class(api: Api[Any, Any], version: int, side: str) -> type:
     """kio has one class per version."""
-    kind = EntityType.request if side == "request" else EntityType.response
+    kind: Any = EntityType.request if side == "request" else EntityType.response
     where = schema_name_map[api_key_map[api.key]][version][kind]
     module, _, name = where.partition(":")
     found: type = getattr(importlib.import_module(module), name)
@@ -107,10 +107,10 @@ def _kafka_python_messages() -> dict[tuple[int, str], Any]:
         kafka.protocol.sasl,
     )
     for package in packages:
-        one: Any
         for one in vars(package).values():
             if isinstance(one, type) and issubclass(one, ApiMessage) and one is not ApiMessage:
-                found[one.API_KEY, one.type] = one
+                message: Any = one
+                found[message.API_KEY, message.type] = message
     return found
 
 

@@ -1,0 +1,157 @@
+"""Bytes from strangers: whatever they are, the codec answers with a message or with its own error."""
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from rookery.core.wire.api import Api
+from rookery.core.wire.apis import by_key
+from rookery.core.wire.apis.fetch import FETCH
+from rookery.core.wire.apis.metadata import METADATA
+from rookery.core.wire.apis.offset_commit import OFFSET_COMMIT
+from rookery.core.wire.apis.produce import PRODUCE
+from rookery.core.wire.header import read_request_header, read_response_header
+from rookery.core.wire.primitives import WireError
+from tests.golden.wire.messages import EVERY_VERSION, SIDES, case_id, random_message
+
+MUTANTS = 60
+LENGTHS = (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x0f", b"\x7f\xff")
+
+
+def _codec(api: Api[Any, Any], side: str) -> tuple[Any, Callable[..., list[Any]], Callable[..., Any]]:
+    if side == "request":
+        return api.request, api.encode_request, api.decode_request
+    return api.response, api.encode_response, api.decode_response
+
+
+def mutants(raw: bytes, rng: Random, count: int) -> Iterator[bytes]:
+    """The bytes with one to three things done to them."""
+    for _ in range(count):
+        data = bytearray(raw)
+        for _ in range(rng.randint(1, 3)):
+            _damage(data, rng)
+        yield bytes(data)
+
+
+def _damage(data: bytearray, rng: Random) -> None:
+    at = rng.randrange(len(data) + 1)
+    match rng.randrange(6):
+        case 0:
+            del data[at:]
+        case 1:
+            data[at : at + 1] = rng.randbytes(1)
+        case 2:
+            data[at:at] = rng.randbytes(rng.randint(1, 5))
+        case 3:
+            del data[at : at + rng.randint(1, 5)]
+        case 4:
+            length = rng.choice(LENGTHS)
+            data[at : at + len(length)] = length
+        case _:
+            other = rng.randrange(len(data) + 1)
+            data[at:at] = data[other : other + rng.randint(1, 20)]
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=case_id)
+def test_damaged_messages(api: Api[Any, Any], version: int, side: str) -> None:
+    cls, encode, decode = _codec(api, side)
+    rng = Random(f"damage {api.name} {version} {side}")
+    raw = b"".join(encode(version, random_message(cls, version, rng)))
+    for data in mutants(raw, rng, MUTANTS):
+        try:
+            message = decode(version, data)
+        except WireError:
+            continue
+        encode(version, message)  # what was understood can be said again
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=case_id)
+def test_a_message_that_breaks_off_is_refused(api: Api[Any, Any], version: int, side: str) -> None:
+    cls, encode, decode = _codec(api, side)
+    rng = Random(f"cut {api.name} {version} {side}")
+    raw = b"".join(encode(version, random_message(cls, version, rng)))
+    cuts = range(len(raw)) if len(raw) < 100 else sorted(rng.sample(range(len(raw)), 100))
+    for cut in cuts:
+        with pytest.raises(WireError):
+            decode(version, raw[:cut])
+        with pytest.raises(WireError):
+            decode(version, memoryview(raw)[:cut])
+
+
+def test_noise() -> None:
+    rng = Random("noise")
+    for api, version in EVERY_VERSION:
+        for _ in range(5):
+            noise = rng.randbytes(rng.randint(0, 60))
+            for decode in (api.decode_request, api.decode_response):
+                try:
+                    decode(version, noise)
+                except WireError:
+                    continue
+
+
+def test_noise_as_headers() -> None:
+    rng = Random("headers")
+    for _ in range(3000):
+        noise = rng.randbytes(rng.randint(0, 30))
+        if rng.random() < 0.5:
+            noise = bytes((0, rng.choice(list(by_key)), 0, rng.randrange(13))) + noise
+        try:
+            _, pos = read_request_header(noise)
+            assert 10 <= pos <= len(noise)
+        except WireError:
+            pass
+        try:
+            _, pos = read_response_header(FETCH, rng.randrange(4, 19), noise)
+            assert 4 <= pos <= len(noise)
+        except WireError:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "raw"),
+    [
+        (METADATA, 8, b"\x7f\xff\xff\xff"),  # two billion topics in four bytes
+        (METADATA, 12, b"\xff\xff\xff\xff\x0f"),  # four billion
+        (PRODUCE, 8, b"\xff\xff\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x01a\x00\x00\x00\x01"
+                     b"\x00\x00\x00\x00\x7f\xff\xff\xff"),  # records of two gigabytes
+        (PRODUCE, 9, b"\x00\x00\x01\x00\x00\x00\x01\x02\x02a\x02\x00\x00\x00\x00\xff\xff\xff\xff\x0f"),
+        (OFFSET_COMMIT, 2, b"\x7f\xff"),  # a long group id that is not there
+        (FETCH, 12, bytes(25) + b"\x01\x01\x01\xff\xff\xff\xff\x0f"),  # four billion tagged fields
+        (FETCH, 12, bytes(25) + b"\x01\x01\x01\x01\x00\xff\xff\xff\xff\x0f"),  # a tag of four gigabytes
+        (FETCH, 12, bytes(25) + b"\x01\x01\x01\x01\x00\x02\x05abc"),  # a tag shorter than what is in it
+    ],
+)
+def test_announced_sizes_cost_nothing(api: Api[Any, Any], version: int, raw: bytes) -> None:
+    with pytest.raises(WireError):
+        api.decode_request(version, b"")  # compiled before the memory is watched
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError):
+            api.decode_request(version, raw)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
+
+
+def test_text_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(WireError, match="malformed Metadata v8 request"):
+        METADATA.decode_request(8, b"\0\0\0\1\0\2\xff\xfe" + bytes(3))
+
+
+def test_tags_from_the_future_are_stepped_over() -> None:
+    """Known tags, unknown ones and a known one again after them, in a message and in a struct inside it."""
+    known = b"\x00\x04\x04abc"  # cluster id
+    body = bytes(25) + b"\x01\x01\x01" + b"\x02" + known + b"\x63\x02zz" + b"left over"
+    request = FETCH.decode_request(12, body)
+    assert request.cluster_id == "abc"
+    assert list(request.topics) == []
+    topic = b"\x02" + b"\x02a" + b"\x01" + b"\x01\x07\x01z"
+    request = FETCH.decode_request(12, bytes(25) + topic + b"\x01\x01\x00")
+    assert [one.topic for one in request.topics] == ["a"]
