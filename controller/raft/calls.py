@@ -37,6 +37,11 @@ class Calls:
         self._waiting: dict[int, _Call] = {}
         self._numbers = count(1)
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._waiting)
+
     async def answer(self, ask: Callable[[int], None], *, timeout_s: float, max_bytes: int = 0) -> Answer:
         """Call `ask` with a number of its own and wait for the response with that number."""
         number = next(self._numbers)

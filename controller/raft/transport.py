@@ -68,7 +68,8 @@ class Transport:
         self._config = config
         self._inbox = inbox
         self._endpoints = endpoints
-        self._bootstrap = cycle(bootstrap) if bootstrap else None
+        others = [endpoint for node_id, endpoint in endpoints.items() if node_id != me.id]
+        self._bootstrap = cycle(bootstrap or others or [""])
         self._tls = tls
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         self._complained: set[str] = set()
@@ -79,7 +80,7 @@ class Transport:
     def send(self, send: Send, spawn: Spawn) -> None:
         """Start one request; its answer or failure comes to the inbox later."""
         endpoint = send.endpoint or self._endpoints.get(send.to, "")
-        if send.to == m.ANY_BOOTSTRAP and self._bootstrap is not None:
+        if send.to == m.ANY_BOOTSTRAP:
             endpoint = next(self._bootstrap)
         if isinstance(send.message, m.EndEpochRequest):
             self._farewells += 1
@@ -106,13 +107,13 @@ class Transport:
             response = await self._ask(self._peer(endpoint, spawn).stub, to, request)
         except grpc.aio.AioRpcError as error:
             self._inbox.request_failed(to, request.correlation)
-            self._complain(to, endpoint, error)
+            self._complain(to, endpoint, f"{error.code().name}: {error.details()}")
             held_open = isinstance(request, m.FetchRequest | m.FetchSnapshotRequest)
             if held_open and error.code() == grpc.StatusCode.UNAVAILABLE and to >= 0:
                 self._inbox.leader_connection_closed(to)
         except (ConnectionError, CorruptMessageError, ValueError) as error:
-            _log.warning("raft.answer.unusable", peer=to, endpoint=endpoint, why=str(error))
             self._inbox.request_failed(to, request.correlation)
+            self._complain(to, endpoint, str(error))
         else:
             self._complained.discard(endpoint)
             self._inbox.received(response)
@@ -154,9 +155,8 @@ class Transport:
         self._peers.move_to_end(endpoint)
         return self._peers[endpoint]
 
-    def _complain(self, to: int, endpoint: str, error: grpc.aio.AioRpcError) -> None:
+    def _complain(self, to: int, endpoint: str, why: str) -> None:
         """One line when a peer becomes unreachable or refuses, not one for each attempt."""
         if endpoint not in self._complained:
             self._complained.add(endpoint)
-            code = error.code().name
-            _log.warning("raft.peer.unreachable", peer=to, endpoint=endpoint, status=code, why=error.details())
+            _log.warning("raft.peer.failed", peer=to, endpoint=endpoint, why=why)

@@ -1,0 +1,48 @@
+"""Throw-away certificates for tests, made with the openssl command."""
+
+import subprocess
+from pathlib import Path
+
+from tests import needs
+
+
+class Authority:
+    """A certificate authority in a folder."""
+
+    def __init__(self, folder: Path, name: str = "test authority") -> None:
+        self._folder = folder
+        self._openssl = needs.command("openssl", "certificates for the TLS tests")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "ca.pem"
+        self._run(
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}",
+            "-keyout", "ca.key", "-out", "ca.pem",
+        )  # fmt: skip
+
+    def issue(self, name: str, *names: str) -> Path:
+        """A PEM file with a key and a certificate for the given DNS names and IP addresses."""
+        kinds = [f"IP:{n}" if n.replace(".", "").isdigit() else f"DNS:{n}" for n in names] or [f"DNS:{name}"]
+        (self._folder / f"{name}.ext").write_text(f"subjectAltName={','.join(kinds)}\n")
+        self._run(
+            "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
+            "-keyout", f"{name}.key", "-out", f"{name}.csr",
+        )  # fmt: skip
+        self._run(
+            "x509", "-req", "-days", "2", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-CAcreateserial", "-extfile", f"{name}.ext", "-out", f"{name}.crt",
+        )  # fmt: skip
+        both = self._folder / f"{name}.pem"
+        both.write_text((self._folder / f"{name}.key").read_text() + (self._folder / f"{name}.crt").read_text())
+        return both
+
+    def settings(self, name: str, *names: str) -> dict[str, str]:
+        """The ssl.* keys of somebody with a certificate of this authority."""
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.issue(name, *names)),
+            "ssl.truststore.location": str(self.path),
+            "ssl.client.auth": "required",
+        }
+
+    def _run(self, *arguments: str) -> None:
+        subprocess.run([self._openssl, *arguments], cwd=self._folder, check=True, capture_output=True)

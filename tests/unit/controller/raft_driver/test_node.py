@@ -1,0 +1,170 @@
+"""The driver around the core, in one process over real sockets."""
+
+import asyncio
+import errno
+import random
+from pathlib import Path
+
+import pytest
+
+from rookery.controller.quorum import SnapshotId
+from rookery.core.disk import MemoryDisk
+from rookery.core.errors import NotControllerError, RecordListTooLargeError
+from rookery.core.log import LogDirFailed
+from tests.unit.controller.raft_driver.nodes import Member, nodes, until
+
+
+def words(first: int, count: int) -> list[bytes]:
+    return [b"w%d" % number for number in range(first, first + count)]
+
+
+async def test_a_quorum_of_one_elects_itself_commits_and_remembers(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 1) as cluster:
+        [member] = cluster.members
+        await cluster.leader()
+        member.propose(*words(0, 3))
+        member.propose(b"last")
+        await cluster.all_have([*words(0, 3), b"last"])
+        await member.stop()
+        cluster.members[0] = again = member.again()
+        await again.start()
+        await cluster.leader()
+        assert again.words.values == [*words(0, 3), b"last"], "on_leader comes after all that was committed before"
+        assert again.words.leader[1] > member.words.leader[1]
+
+
+async def test_three_voters_agree_and_hand_over_at_a_clean_stop(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 3) as cluster:
+        first = await cluster.leader()
+        first.propose(*words(0, 10))
+        await cluster.all_have(words(0, 10))
+        epoch = first.words.leader[1]
+        await first.stop()
+        second = await cluster.leader()
+        assert second.words.leader[1] == epoch + 1, "one election, won at the first try"
+        second.propose(b"more")
+        await cluster.all_have([*words(0, 10), b"more"], [m for m in cluster.members if m is not first])
+        cluster.members[cluster.members.index(first)] = again = first.again()
+        await again.start()
+        await cluster.all_have([*words(0, 10), b"more"])
+
+
+async def test_only_the_leader_takes_proposals_and_only_of_bounded_size(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 3) as cluster:
+        leader = await cluster.leader()
+        follower = next(member for member in cluster.members if member is not leader)
+        with pytest.raises(NotControllerError):
+            follower.node.propose(leader.words.leader[1], [b"x"])
+        with pytest.raises(NotControllerError):
+            leader.node.propose(leader.words.leader[1] - 1, [b"x"])
+        with pytest.raises(RecordListTooLargeError):
+            leader.propose(b"x" * (9 << 20))
+        leader.propose(b"x" * (7 << 20))
+        await cluster.all_have([b"x" * (7 << 20)])
+
+
+async def snapshot(member: Member) -> None:
+    member.node.write_snapshot(member.words.end, list(member.words.values))
+    end = member.words.end
+    await until(
+        "the snapshot is written", lambda: member.node.running().engine.storage.latest_snapshot == end
+    )
+
+
+@pytest.mark.invariant("R15")
+async def test_the_log_behind_snapshots_goes_and_state_comes_back_from_them(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 1) as cluster:
+        [member] = cluster.members
+        await cluster.leader()
+        for round_ in range(3):
+            member.propose(*words(10 * round_, 10))
+            await cluster.all_have(words(0, 10 * round_ + 10))
+            await snapshot(member)
+        member.propose(b"tail")
+        await cluster.all_have([*words(0, 30), b"tail"])
+        storage = member.node.running().engine.storage
+        assert storage.start_offset > 10
+        assert len(storage.snapshots.all()) == 2
+        await member.stop()
+        cluster.members[0] = again = member.again()
+        await again.start()
+        await cluster.all_have([*words(0, 30), b"tail"])
+        assert [found.end_offset for found in again.words.snapshots] == [member.words.end.end_offset - 1]
+
+
+@pytest.mark.invariant("R15")
+async def test_a_voter_that_missed_deleted_records_gets_the_snapshot(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 3) as cluster:
+        leader = await cluster.leader()
+        absent = next(member for member in cluster.members if member is not leader)
+        await absent.stop()
+        present = [member for member in cluster.members if member is not absent]
+        for round_ in range(3):
+            leader.propose(*(b"%d" % round_ + bytes(100_000) for _ in range(30)))
+            expected = [b"%d" % done + bytes(100_000) for done in range(round_ + 1) for _ in range(30)]
+            await cluster.all_have(expected, present)
+            await snapshot(leader)
+        cluster.members[cluster.members.index(absent)] = again = absent.again()
+        await again.start()
+        await cluster.all_have(expected)
+        assert len(again.words.snapshots) == 1
+        leader.propose(b"after")
+        await cluster.all_have([*expected, b"after"])
+
+
+async def test_a_snapshot_of_what_is_not_committed_or_of_another_epoch_is_refused(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 1) as cluster:
+        member = await cluster.leader()
+        member.propose(b"x")
+        await cluster.all_have([b"x"])
+        end, epoch = member.words.end.end_offset, member.words.end.epoch
+        with pytest.raises(ValueError, match="past the committed"):
+            member.node.write_snapshot(SnapshotId(end + 5, epoch), [])
+        with pytest.raises(ValueError, match="not of epoch"):
+            member.node.write_snapshot(SnapshotId(end, epoch + 1), [])
+
+
+async def test_a_listener_that_comes_late_hears_everything(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 1) as cluster:
+        member = await cluster.leader()
+        member.propose(*words(0, 5))
+        await cluster.all_have(words(0, 5))
+        late = type(member.words)()
+        member.node.subscribe(late)
+        await until("the late listener caught up", lambda: late.values == words(0, 5))
+        await until("it knows the leader", lambda: late.leader == member.words.leader)
+
+
+async def test_a_disk_that_cannot_sync_stops_the_node(tmp_path: Path) -> None:
+    disk = MemoryDisk(random.Random(1))
+    async with nodes(tmp_path, 1) as cluster:
+        [member] = cluster.members
+        await member.stop()
+        disk.mkdir(member.settings.folder)
+        broken = Member(member.settings, member.endpoint, disk)
+        cluster.members[0] = broken
+        await broken.start()
+        await cluster.leader()
+        disk.fail("sync", ".log", error=errno.EIO)
+        broken.propose(b"never committed")
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await asyncio.wait_for(broken.node.serve(), 10)
+        assert caught.group_contains(LogDirFailed)
+        assert broken.words.values == []
+
+
+async def test_metrics_have_the_names_dashboards_ask_for(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 1) as cluster:
+        member = await cluster.leader()
+        member.propose(*words(0, 5))
+        await cluster.all_have(words(0, 5))
+        value = member.metrics.value
+        prefix = "kafka_server_raft_metrics_"
+        assert value(prefix + "current_leader") == 1
+        assert value(prefix + "current_epoch") == member.words.leader[1]
+        assert value(prefix + "current_vote") == 1
+        assert value(prefix + "current_state", {"state": "leader"}) == 1
+        assert value(prefix + "high_watermark") == value(prefix + "log_end_offset") == member.words.end.end_offset
+        assert (value(prefix + "commit_latency_avg") or 0) > 0
+        assert (value(prefix + "append_records_rate") or 0) > 0
+        assert (value(prefix + "election_latency_avg") or 0) > 0

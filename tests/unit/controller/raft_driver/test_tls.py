@@ -1,0 +1,78 @@
+"""Mutual TLS between nodes: the private authority, and the name in the certificate, decide who may do what."""
+
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.message import Message
+
+from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.tls import Tls, read_tls
+from rookery.proto import raft_pb2 as pb
+from rookery.proto.raft_pb2_grpc import RaftStub
+from tests.certificates import Authority
+from tests.unit.controller.raft_driver.nodes import nodes
+from tests.unit.controller.raft_driver.test_service import caller
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def node_tls(authority: Authority, node_id: int) -> Tls:
+    return read_tls(authority.settings(f"cert-{node_id}", f"node-{node_id}", "localhost", "127.0.0.1"))
+
+
+async def ask(endpoint: str, tls: Tls | None, request: Message) -> str:
+    """The status of one call made with `tls`."""
+    channel = open_channel(endpoint, tls)
+    stub = RaftStub(channel)  # type: ignore[no-untyped-call]
+    try:
+        await getattr(stub, type(request).__name__.removesuffix("Request"))(request, timeout=3)
+    except grpc.aio.AioRpcError as error:
+        return error.code().name
+    finally:
+        await channel.close()
+    return "OK"
+
+
+async def test_voters_with_certificates_form_a_quorum_and_nobody_else_gets_in(
+    tmp_path: Path, authority: Authority
+) -> None:
+    tls = {node_id: node_tls(authority, node_id) for node_id in (1, 2, 3)}
+    stranger = Authority(tmp_path / "stranger")
+    async with nodes(tmp_path, 3, tls) as cluster:
+        leader = await cluster.leader()
+        leader.propose(b"secret")
+        await cluster.all_have([b"secret"])
+        own, name = leader.endpoint, leader.settings.node_id
+        fetch = pb.FetchRequest(caller=caller(node_id=50), max_bytes=1, in_memory=True)
+        remove = pb.RemoveVoterRequest(caller=caller(node_id=-1), voter_id=99, timeout_ms=100)
+        look = pb.DescribeQuorumRequest()
+        broker = read_tls(authority.settings("broker", "node-50"))
+        user = read_tls(authority.settings("alice", "alice"))
+        admin = read_tls(authority.settings("boss", "admin"))
+        assert await ask(own, None, look) == "UNAVAILABLE", "no TLS"
+        assert await ask(own, Tls(authority.path.read_bytes()), look) == "UNAVAILABLE", "no certificate"
+        wrong_ca = read_tls({**stranger.settings("node", "node-50"), "ssl.truststore.location": str(authority.path)})
+        assert await ask(own, wrong_ca, look) == "UNAVAILABLE", "a certificate of a stranger"
+        not_ours = read_tls({**authority.settings("b2", "node-50"), "ssl.truststore.location": str(stranger.path)})
+        assert await ask(own, not_ours, look) == "UNAVAILABLE", "the client does not trust the server"
+        assert await ask(own, broker, fetch) == "OK"
+        assert await ask(own, tls[name], fetch) == "PERMISSION_DENIED", "node-50's calls with another node's name"
+        assert await ask(own, user, fetch) == "PERMISSION_DENIED"
+        assert await ask(own, user, look) == "OK"
+        assert await ask(own, user, remove) == "PERMISSION_DENIED"
+        assert await ask(own, admin, remove) == "OK"
+
+
+async def test_a_server_whose_certificate_has_another_name_is_not_talked_to(
+    tmp_path: Path, authority: Authority
+) -> None:
+    wrong_host = read_tls(authority.settings("elsewhere", "node-1", "elsewhere.example"))
+    async with nodes(tmp_path, 1, {1: wrong_host}) as cluster:
+        leader = await cluster.leader()
+        user = read_tls(authority.settings("bob", "bob"))
+        assert await ask(leader.endpoint, user, pb.DescribeQuorumRequest()) == "UNAVAILABLE"
