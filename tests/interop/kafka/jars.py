@@ -1,0 +1,34 @@
+"""Kafka's jars, fetched once per content of the pom and kept under build/."""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests import needs
+
+POM = Path(__file__).parent / "pom.xml"
+BUILT = Path(__file__).parents[3] / "build" / "kafka"
+
+
+def command(program: str, *, heap: str = "256m") -> list[str]:
+    """The command line that runs one of Kafka's main classes."""
+    java = needs.command("java", "Apache Kafka is one of the peers")
+    jars = _fetched(needs.command("mvn", "it fetches Apache Kafka"))
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return [java, f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", quiet, "-cp", f"{jars}/*", program]
+
+
+def _fetched(mvn: str) -> Path:
+    folder = BUILT / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    if not folder.exists():
+        BUILT.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=BUILT) as scratch:
+            made = f"{scratch}/lib"
+            words = [mvn, "-B", "-q", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={made}"]
+            done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+            if done.returncode != 0:
+                raise RuntimeError(f"{' '.join(words)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+            os.replace(made, folder)
+    return folder
