@@ -85,7 +85,7 @@ class CleaningJob:
         transactions = SweptTransactions()
         dirty = [segment for segment in self.segments if segment.facts.end_offset > self.plan.first_dirty]
         for segment in dirty:
-            transactions.expect(segment.aborted)
+            transactions.expect(txn for txn in segment.aborted if txn.last_offset >= self.plan.first_dirty)
             if not self._map(segment, offsets, transactions):
                 break
             offsets.latest_offset = max(offsets.latest_offset, segment.facts.end_offset - 1)

@@ -6,8 +6,9 @@ moment is written into the batch as its delete horizon. Data of aborted transact
 marker after the last of its data.
 
 A batch keeps its base offset, last offset and sequences however few records are left. It stays even without
-records if it is the last one of a producer that is still known (its sequence must survive a rebuild of the
-producer state) or the last one of its new segment (which then still reaches to where the next one begins).
+records if a producer that is still known may send it again (its sequences must survive a rebuild of the
+producer state) or if it is the last one of its new segment (which then still reaches to where the next
+begins).
 """
 
 import heapq
@@ -17,22 +18,23 @@ from typing import NamedTuple
 
 from rookery.broker.log.markers import read_marker
 from rookery.broker.log.offset_map import OffsetMap
-from rookery.broker.log.producer_state import NONE, EndMarker, ProducerState
+from rookery.broker.log.producer_state import EndMarker, ProducerState
 from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.wire.batch import BatchHeader, Buffer
 from rookery.core.wire.records import Record, read_records, rewrite_batch
 
 
 class LastOfProducer(NamedTuple):
-    """By what the last batch of a producer is known: its offset, or its epoch if only a marker is left."""
+    """The last offsets of the batches by which a producer's retries are known, and its epoch, by which its
+    last end marker is known if no data is left."""
 
-    last_data_offset: int
+    offsets: frozenset[int]
     epoch: int
 
 
 def last_of_producers(state: ProducerState) -> dict[int, LastOfProducer]:
     return {
-        entry.producer_id: LastOfProducer(entry.last_data_offset, entry.epoch)
+        entry.producer_id: LastOfProducer(frozenset(b.last_offset for b in entry.batches), entry.epoch)
         for entry in state.entries.values()
     }
 
@@ -131,8 +133,8 @@ class BatchSweep:
         last = self.producers.get(header.producer_id)
         if last is None:
             return False
-        if last.last_data_offset != NONE:
-            return header.last_offset == last.last_data_offset
+        if last.offsets:
+            return header.last_offset in last.offsets
         return header.control and header.producer_epoch == last.epoch
 
     def _kept(self, buf: Buffer, pos: int, header: BatchHeader, verdict: _Verdict) -> list[Record]:

@@ -314,6 +314,7 @@ class PartitionLog:
             return False
         self.store.truncated(now_ms)
         self._high_watermark = min(self._high_watermark, self.log.end_offset)
+        self.store.state.high_watermark_moved(self._high_watermark)
         if self.clean_offset is not None:
             self.clean_offset = min(self.clean_offset, self.log.end_offset)
         return True
