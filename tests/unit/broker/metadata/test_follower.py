@@ -1,0 +1,85 @@
+"""A broker reads the metadata log of a real quorum, through failovers and from snapshots."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from rookery.broker.metadata.follower import FollowerSettings, MetadataFollower
+from tests.unit.controller.raft_driver.nodes import CLUSTER_ID, Nodes, Words, nodes, until
+from tests.unit.controller.raft_driver.test_node import snapshot, words
+
+
+@asynccontextmanager
+async def follower(cluster: Nodes, **changes: object) -> AsyncIterator[tuple[MetadataFollower, Words]]:
+    heard = Words()
+    settings = {
+        "cluster_id": CLUSTER_ID,
+        "node_id": 50,
+        "bootstrap": tuple(voter.endpoint for voter in cluster.voters),
+        "max_wait_ms": 200,
+        "request_timeout_ms": 500,
+        **changes,
+    }
+    made = MetadataFollower(FollowerSettings(**settings), heard)  # type: ignore[arg-type]
+    serving = asyncio.create_task(made.serve())
+    try:
+        yield made, heard
+        assert not serving.done(), serving
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+        await made.stop()
+
+
+async def test_a_broker_hears_what_is_committed_and_who_leads(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 3) as cluster, follower(cluster) as (made, heard):
+        leader = await cluster.leader()
+        leader.propose(*words(0, 10))
+        await until("the broker has all", lambda: heard.values == words(0, 10))
+        assert heard.leader == leader.words.leader
+        assert made.leader == (*leader.words.leader, leader.endpoint)
+        assert made.position == heard.end.end_offset
+
+
+async def test_it_goes_on_after_a_failover(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 3) as cluster, follower(cluster) as (_, heard):
+        first = await cluster.leader()
+        first.propose(*words(0, 10))
+        await until("the broker has all", lambda: heard.values == words(0, 10))
+        await first.stop()
+        second = await cluster.leader()
+        second.propose(b"next")
+        await until("the broker has the next", lambda: heard.values == [*words(0, 10), b"next"])
+        assert heard.leader == second.words.leader
+
+
+@pytest.mark.invariant("R15", "M12")
+async def test_a_late_broker_starts_from_the_snapshot(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 1) as cluster:
+        leader = await cluster.leader()
+        for round_ in range(3):
+            leader.propose(*(b"%d" % round_ + bytes(100_000) for _ in range(60)))
+            expected = [b"%d" % done + bytes(100_000) for done in range(round_ + 1) for _ in range(60)]
+            await cluster.all_have(expected)
+            await snapshot(leader)
+        leader.propose(b"tail")
+        async with follower(cluster) as (_, heard):
+            await until("the broker has all", lambda: heard.values == [*expected, b"tail"])
+            assert len(heard.snapshots) == 1
+
+
+async def test_a_broker_of_another_cluster_gets_nothing_and_harms_nobody(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 1) as cluster, follower(cluster, cluster_id="another") as (made, heard):
+        leader = await cluster.leader()
+        leader.propose(b"x")
+        await cluster.all_have([b"x"])
+        await until("the broker was refused", lambda: made._failures > 1)
+        assert heard.values == []
+
+
+def test_a_broker_needs_to_know_where_to_look() -> None:
+    with pytest.raises(ValueError, match=r"controller\.quorum\.bootstrap\.servers"):
+        MetadataFollower(FollowerSettings(CLUSTER_ID, 1, ()), Words())
