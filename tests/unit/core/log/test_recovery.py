@@ -146,6 +146,33 @@ def _check_answers(log: Log, records: list[Record]) -> None:
 
 
 @pytest.mark.invariant("S5")
+@pytest.mark.row(38, 39)
+def test_no_damage_to_an_index_changes_what_is_read_or_found_by_time() -> None:
+    on = disk()
+    config = LogConfig(segment_bytes=450, index_interval_bytes=0)
+    log = opened(on, config)
+    for number in range(12):
+        log.append_as_leader(batch([b"v%d" % number], timestamps=[1000 + 10 * number]), 1, 0)
+    whole = [bytes(log.read(offset, 10_000).data) for offset in range(12)]
+    log.close()
+    indexes = [name for name in on.list(FOLDER) if name.endswith("index")]
+    assert [on.size(f"{FOLDER}/{name}") for name in indexes] == [40, 60, 40, 60]
+    for name in indexes:
+        content = on.read(f"{FOLDER}/{name}")
+        damages = [_flipped(content, at, bit) for at in range(len(content)) for bit in (1, 2, 8, 128)]
+        damages += [content[:cut] for cut in range(len(content))]
+        for damage in damages:
+            damaged = _copy_of(on)
+            damaged.edit(f"{FOLDER}/{name}", damage)
+            reopened = opened(damaged, config, clean=True, recovery_point=12)
+            for number in (0, 4, 5, 8, 11):
+                assert bytes(reopened.read(number, 10_000).data) == whole[number]
+                found = reopened.offset_for_timestamp(995 + 10 * number, 12)
+                assert found is not None
+                assert found[0] == (1000 + 10 * number, number)
+
+
+@pytest.mark.invariant("S5")
 def test_an_epoch_checkpoint_that_parses_but_lies_is_rebuilt() -> None:
     on = disk()
     written(on)
