@@ -19,7 +19,6 @@ from rookery.core.metadata.image import Endpoint, FeatureRange, Image
 from rookery.core.metadata.requests import (
     HeartbeatReply,
     HeartbeatRequest,
-    HoldSessionRequest,
     RegisterBrokerReply,
     RegisterBrokerRequest,
 )
@@ -44,7 +43,11 @@ class BrokerState(IntEnum):
 class ControllerAsk(Protocol):
     """The active controller, wherever it is."""
 
-    async def ask(self, request: Any, *, timeout_s: float = 30.0) -> Any: ...
+    async def call(self, request: Any, *, timeout_s: float = 30.0) -> Any: ...
+
+    broker_epoch: int
+
+    async def hold_session(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,6 @@ class Membership:
     endpoints: tuple[Endpoint, ...]
     features: tuple[FeatureRange, ...]
     rack: str | None
-    log_dirs: tuple[UUID, ...]
-    previous_broker_epoch: int
     heartbeat_s: float
     registration_timeout_s: float
 
@@ -89,11 +90,18 @@ class Lifecycle(Service):
         self._want_shut_down = False
         self._may_shut_down = asyncio.Event()
         self._ready = False
+        self._log_dirs: tuple[UUID, ...] = ()
+        self._previous_epoch = NO_EPOCH
         self.epoch = NO_EPOCH
         self.fenced = True
         self.state = BrokerState.NOT_RUNNING
 
     # --- what others ask ------------------------------------------------------------------------------------
+
+    def storage_found(self, log_dirs: tuple[UUID, ...], *, previous_epoch: int) -> None:
+        """What the log directories say of themselves: who they are, and as which epoch they were closed cleanly."""
+        self._log_dirs = log_dirs
+        self._previous_epoch = previous_epoch
 
     def ready(self) -> None:
         """Everything the metadata log demands of this broker has been done: it may come out of the fence."""
@@ -135,13 +143,13 @@ class Lifecycle(Service):
             endpoints=membership.endpoints,
             features=membership.features,
             rack=membership.rack,
-            log_dirs=membership.log_dirs,
-            previous_broker_epoch=membership.previous_broker_epoch,
+            log_dirs=self._log_dirs,
+            previous_broker_epoch=self._previous_epoch,
         )
         reply = await self._insist(request, membership.registration_timeout_s)
         if not isinstance(reply, RegisterBrokerReply):
             raise TypeError(f"not an answer to a registration: {reply!r}")
-        self.epoch = reply.broker_epoch
+        self.epoch = self._controller.broker_epoch = reply.broker_epoch
         self.state = BrokerState.RECOVERY
         _log.info("broker.registered", broker=membership.node_id, epoch=self.epoch)
         await self._until(lambda: self.caught_up, membership.registration_timeout_s, "replay its own registration")
@@ -184,7 +192,7 @@ class Lifecycle(Service):
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             try:
-                return await self._controller.ask(request, timeout_s=timeout_s)
+                return await self._controller.call(request, timeout_s=timeout_s)
             except KafkaError as error:
                 passed = asyncio.get_running_loop().time() > deadline
                 if not error.retriable or passed:
@@ -233,7 +241,9 @@ class Lifecycle(Service):
             offline_log_dirs=self._offline_dirs(),
         )
         try:
-            reply: HeartbeatReply = await self._controller.ask(request, timeout_s=self._membership.heartbeat_s * 2)
+            reply: HeartbeatReply = await self._controller.call(
+                request, timeout_s=self._membership.heartbeat_s * 2
+            )
         except StaleBrokerEpochError as error:
             # another process registered under this id, or the cluster forgot this one: neither can be mended here
             raise RegistrationError(
@@ -252,15 +262,10 @@ class Lifecycle(Service):
 
     async def _hold_session(self) -> None:
         """Keep one call open at the active controller: when it breaks off, the controller knows at once."""
-        while True:
-            if self.epoch == NO_EPOCH:
-                self._changed.clear()
-                await self._changed.wait()
-                continue
-            try:
-                await self._controller.ask(
-                    HoldSessionRequest(self._membership.node_id, self.epoch), timeout_s=3600.0
-                )
-            except KafkaError as error:
-                _log.debug("broker.session.broken", reason=str(error))
-                await asyncio.sleep(RETRY_S)
+        while self.epoch == NO_EPOCH:
+            self._changed.clear()
+            await self._changed.wait()
+        try:
+            await self._controller.hold_session()
+        except KafkaError as error:
+            _log.warning("broker.session.refused", reason=str(error))  # the heartbeats tell what it means

@@ -1,0 +1,277 @@
+"""The broker role: logs, partitions, replication, membership and the Kafka server, wired together.
+
+Start: the logs are recovered, the metadata log is followed, the broker registers, makes its replicas what the
+image says, comes out of the fence, and only then opens its listeners. Stop is the same way back.
+"""
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from random import Random
+from uuid import UUID, uuid4
+
+from rookery.broker.controller_client import ControllerClient
+from rookery.broker.handlers.table import Broker, request_handlers
+from rookery.broker.lifecycle import Lifecycle, Membership
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
+from rookery.broker.log.log_dirs import LogDirs
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.start_up import NodeIdentity
+from rookery.broker.metadata.cluster_view import ClusterView
+from rookery.broker.metadata.follower import FollowerSettings as MetadataSettings
+from rookery.broker.metadata.follower import MetadataFollower
+from rookery.broker.metadata.replicas import Replicas
+from rookery.broker.node.broker_services import Boot, LogDirService
+from rookery.broker.node.directories import DirectoryReports
+from rookery.broker.node.metadata_source import LocalMetadata, MetadataSource
+from rookery.broker.node.replica_metrics import publish_replicas
+from rookery.broker.replication.follower import Followed, FollowerSettings
+from rookery.broker.replication.followers import Followers
+from rookery.broker.replication.isr import InSyncSets
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.topic_settings import TopicSettings
+from rookery.broker.replication.waiters import Waiters
+from rookery.broker.server.server import Server
+from rookery.broker.server.settings import ServerSettings
+from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.controller.raft.node import RaftNode
+from rookery.core.clock import Clock
+from rookery.core.config import node as keys
+from rookery.core.config.defaults import topic_defaults, topic_settings
+from rookery.core.config.listeners import Listeners
+from rookery.core.config.options import ConfigError, Settings
+from rookery.core.disk import Disk
+from rookery.core.log import LogDirFailed
+from rookery.core.log.folder_files import MetaProperties
+from rookery.core.logs import get_logger
+from rookery.core.metadata import image as im
+from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.features import SUPPORTED
+from rookery.core.metrics import Metrics
+from rookery.core.net.network import Network
+from rookery.core.net.tls import Tls
+from rookery.core.service import Service
+
+_log = get_logger("broker")
+
+
+class BrokerRole:
+    """The parts of a broker, in the order in which they start."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        meta: MetaProperties,
+        listeners: Listeners,
+        *,
+        disk: Disk,
+        clock: Clock,
+        network: Network,
+        metrics: Metrics,
+        control_tls: Tls | None,
+        raft: RaftNode | None,
+    ) -> None:
+        """`raft` is this node's own member of the quorum, where it has that role too."""
+        self._settings = settings
+        self._meta = meta
+        self._listeners = listeners
+        self._clock = clock
+        bootstrap = controllers(settings)
+        loop = asyncio.get_running_loop()
+        self.view = ClusterView(node_id=meta.node_id, cluster_id=meta.cluster_id)
+        self.partitions = Partitions()
+        self.waiters: Waiters[Partition] = Waiters(loop)
+        self.client = ControllerClient(meta.cluster_id, meta.node_id, bootstrap, tls=control_tls)
+        self.log_dirs = LogDirs(
+            disk,
+            list(settings[keys.LOG_DIRS]),
+            NodeIdentity(meta.cluster_id, meta.node_id),
+            clock=clock,
+            config_of=lambda topic: self._options_of(topic)[1],
+            new_id=uuid4,
+            recovery_threads=settings[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR],
+        )
+        self.in_sync = InSyncSets(
+            self.view,
+            self.partitions,
+            self.client,
+            clock,
+            lag_ms_max=settings[keys.REPLICA_LAG_TIME_MAX_MS],
+        )
+        self.followers = Followers(
+            node_id=meta.node_id,
+            broker_epoch=lambda: self.lifecycle.epoch,
+            settings=_follower_settings(settings),
+            clock=clock,
+            network=network,
+            on_failed=self._follower_failed,
+        )
+        self.directories = DirectoryReports(self.view, self.client)
+        self.replicas = Replicas(
+            self.view,
+            self.partitions,
+            self.log_dirs,
+            self.followers,
+            listener=listeners.inter_broker,
+            options_of=self._options_of,
+            make=self._make_partition,
+            assigned=self.directories.report,
+        )
+        followed = MetadataSettings(meta.cluster_id, meta.node_id, tuple(bootstrap), control_tls)
+        self.metadata: MetadataSource
+        following: list[Service] = []
+        if raft is not None:
+            self.metadata = LocalMetadata(raft, self.view)
+        else:
+            self.metadata = follower = MetadataFollower(followed, self.view)
+            following = [follower]
+        self.lifecycle = Lifecycle(
+            self._membership(), self.client, image=lambda: self.view.image, offline_dirs=self._offline_dirs
+        )
+        self.log_dirs.on_offline = self._dir_offline
+        self.view.add_publisher(self.replicas.publish)
+        self.view.add_publisher(self._published)
+        self.topic_metrics = TopicMetrics()
+        self._executor = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_name_prefix="records")
+        self.server = self._server(network, metrics)
+        self.housekeeper = Housekeeper(self.log_dirs, clock, _housekeeping(settings))
+        self.topic_metrics.publish(metrics)
+        publish_replicas(metrics, self)
+        boot = Boot(self)
+        self.services: list[Service] = [
+            LogDirService(self),
+            self.followers,
+            self.in_sync,
+            self.replicas,
+            self.directories,
+            *following,
+            self.lifecycle,
+            boot,
+            self.server,
+            self.housekeeper,
+        ]
+
+    # --- building -------------------------------------------------------------------------------------------
+
+    def _membership(self) -> Membership:
+        settings = self._settings
+        return Membership(
+            cluster_id=self._meta.cluster_id,
+            node_id=self._meta.node_id,
+            incarnation_id=uuid4(),
+            endpoints=tuple(
+                im.Endpoint(each.name, each.advertised.host or "127.0.0.1", each.advertised.port, each.protocol)
+                for each in self._listeners.clients
+            ),
+            features=tuple(SUPPORTED),
+            rack=settings[keys.BROKER_RACK] or None,
+            heartbeat_s=settings[keys.BROKER_HEARTBEAT_INTERVAL_MS] / 1000,
+            registration_timeout_s=settings[keys.INITIAL_BROKER_REGISTRATION_TIMEOUT_MS] / 1000,
+        )
+
+    def _server(self, network: Network, metrics: Metrics) -> Server:
+        settings = self._settings
+        broker = Broker(
+            settings=settings,
+            cluster=self.view,
+            controller=self.client,
+            partitions=self.partitions,
+            waiters=self.waiters,
+            topic_metrics=self.topic_metrics,
+            clock=self._clock,
+            random=Random(),
+            executor=self._executor,
+        )
+        return Server(
+            self._listeners.clients,
+            partial(request_handlers, broker),
+            ServerSettings.of(settings),
+            network,
+            metrics,
+            settings[keys.SOCKET_LISTEN_BACKLOG_SIZE],
+        )
+
+    def _make_partition(self, topic_id: UUID, log: PartitionLog, settings: TopicSettings) -> Partition:
+        return Partition(
+            topic_id,
+            log,
+            settings,
+            node_id=self._meta.node_id,
+            wake=self.waiters.wake,
+            peers=self.in_sync,
+            storage=self.log_dirs,
+        )
+
+    def _options_of(self, topic: str) -> tuple[TopicSettings, TopicLogConfig]:
+        """A topic's options as the image has them now, on top of this broker's own."""
+        settings = topic_settings(topic_defaults(self._settings), self.view.image.topic_config(topic))
+        check = self._settings[keys.VALIDATE_RECORDS] == "all"
+        return TopicSettings.of(settings, check_records=check), TopicLogConfig.of(settings)
+
+    # --- events ---------------------------------------------------------------------------------------------
+
+    def _published(self, changes: Changes) -> None:
+        for topic in changes.topics_removed:
+            self.topic_metrics.forget(topic.name)
+        self.lifecycle.metadata_changed()
+
+    def _follower_failed(self, partition: Followed, error: Exception) -> None:
+        _log.error("replica.stopped", partition=str(partition.topic_partition), reason=str(error))
+        if isinstance(error, LogDirFailed):
+            self.log_dirs.failed(partition.topic_partition, error)
+
+    def _dir_offline(self, *failure: object) -> None:
+        self.replicas.dir_failed(*failure)  # type: ignore[arg-type]
+        self.lifecycle.dirs_changed()
+
+    def _offline_dirs(self) -> tuple[UUID, ...]:
+        return tuple(each.directory_id for each in self.log_dirs.dirs if each.failure is not None)
+
+    async def leave(self, timeout_s: float) -> None:
+        """Hand over all leaderships before stopping."""
+        if self._settings[keys.CONTROLLED_SHUTDOWN_ENABLE] and self.lifecycle.running:
+            await self.lifecycle.leave(timeout_s)
+
+    async def close(self) -> None:
+        self._executor.shutdown(wait=False)
+        await self.client.close()
+
+
+def controllers(settings: Settings) -> list[str]:
+    """Addresses of controllers: as configured, or those of the first voters."""
+    bootstrap = list(settings[keys.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS])
+    voters = [text.partition("@")[2] for text in settings[keys.CONTROLLER_QUORUM_VOTERS]]
+    if not bootstrap and not voters:
+        raise ConfigError(
+            keys.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS.name, "", "a broker needs host:port of some controllers"
+        )
+    return bootstrap or voters
+
+
+def _follower_settings(settings: Settings) -> FollowerSettings:
+    return FollowerSettings(
+        wait_ms_max=settings[keys.REPLICA_FETCH_WAIT_MAX_MS],
+        bytes_min=settings[keys.REPLICA_FETCH_MIN_BYTES],
+        response_bytes_max=settings[keys.REPLICA_FETCH_RESPONSE_MAX_BYTES],
+        partition_bytes_max=settings[keys.REPLICA_FETCH_MAX_BYTES],
+        backoff_ms_max=settings[keys.REPLICA_FETCH_BACKOFF_MS],
+        request_timeout_ms=settings[keys.REQUEST_TIMEOUT_MS],
+    )
+
+
+def _housekeeping(settings: Settings) -> HousekeepingOptions:
+    return HousekeepingOptions(
+        log_retention_check_interval_ms=settings[keys.LOG_RETENTION_CHECK_INTERVAL_MS],
+        log_flush_offset_checkpoint_interval_ms=settings[keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS],
+        log_flush_start_offset_checkpoint_interval_ms=settings[
+            keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS
+        ],
+        replica_high_watermark_checkpoint_interval_ms=settings[
+            keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS
+        ],
+        producer_id_expiration_ms=settings[keys.PRODUCER_ID_EXPIRATION_MS],
+        log_segment_delete_delay_ms=settings[keys.LOG_SEGMENT_DELETE_DELAY_MS],
+    )

@@ -1,0 +1,105 @@
+"""`rookery node`: one node in the foreground, as containers and `rookery up` run it."""
+
+import argparse
+import gc
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from rookery import __version__
+from rookery.broker.lifecycle import RegistrationError
+from rookery.broker.log.log_dir import LogDirRefused
+from rookery.broker.node.node import build_node
+from rookery.core import logs
+from rookery.core.config import node as keys
+from rookery.core.config.loading import Loaded, load, read_environment, read_overrides, read_properties
+from rookery.core.config.options import ConfigError
+from rookery.core.log.ownership import WrongFolderError
+from rookery.core.logs import get_logger
+
+EXIT_FAILED = 1
+EXIT_CONFIG = 2
+OPERATORS_BUSINESS = (OSError, LogDirRefused, WrongFolderError, RegistrationError)
+"""Failures that the environment causes and the operator mends."""
+_log = get_logger("node")
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser("node", help="run one node in the foreground")
+    parser.add_argument("--config", type=Path, help="a .properties file")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option")
+    parser.set_defaults(run=run)
+
+
+def load_settings(config: Path | None, environ: Mapping[str, str], overrides: list[str]) -> Loaded:
+    """File < environment < --set."""
+    layers: list[tuple[str, Mapping[str, str]]] = []
+    if config is not None:
+        try:
+            layers.append(("file", read_properties(config.read_text(), str(config))))
+        except OSError as error:
+            raise ConfigError("--config", str(config), f"it cannot be read: {error.strerror}") from error
+    from_environment, notes = read_environment(environ)
+    layers += [("environment", from_environment), ("--set", read_overrides(overrides))]
+    return load(layers, notes=notes)
+
+
+def loggers(environ: Mapping[str, str]) -> dict[str, str]:
+    """KAFKA_LOG4J_LOGGERS: levels by logger; names of Kafka's own classes mean nothing here and do no harm."""
+    levels = {}
+    for pair in filter(None, environ.get("KAFKA_LOG4J_LOGGERS", "").split(",")):
+        name, _, level = pair.partition("=")
+        level = {"WARN": "WARNING", "TRACE": "DEBUG", "FATAL": "ERROR", "OFF": "CRITICAL"}.get(level, level)
+        if level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
+            levels[name.strip()] = level
+    return levels
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        loaded = load_settings(arguments.config, os.environ, arguments.set)
+    except ConfigError as error:
+        print(f"rookery: {error}", file=sys.stderr)
+        return EXIT_CONFIG
+    settings = loaded.settings
+    logs.configure(
+        style=settings[keys.LOG_STYLE], level=settings[keys.LOG_LEVEL], levels=loggers(os.environ)
+    )
+    for warning in loaded.warnings:
+        _log.warning("config.ignored", reason=warning)
+    try:
+        return uvloop.run(_serve(loaded))
+    except ConfigError as error:
+        print(f"rookery: {error}", file=sys.stderr)
+        return EXIT_CONFIG
+
+
+async def _serve(loaded: Loaded) -> int:
+    """Build and run; whatever ends the node is told in one line, with a traceback only where it is a bug."""
+    try:
+        node = await build_node(loaded.settings)
+        _log.info("node.starting", node=node.node_id, version=__version__, pid=os.getpid())
+        gc.freeze()  # what is loaded now lives as long as the process
+        await node.run()
+    except ConfigError:
+        raise
+    except Exception as error:
+        for cause in causes(error):
+            if isinstance(cause, OPERATORS_BUSINESS):
+                _log.error("node.failed", reason=str(cause))
+            else:
+                _log.exception("node.failed", cause)
+        return EXIT_FAILED
+    _log.info("node.stopped", node=node.node_id)
+    return 0
+
+
+def causes(error: Exception) -> list[Exception]:
+    """The failures inside a group, however deep."""
+    if not isinstance(error, ExceptionGroup):
+        return [error]
+    return [cause for each in error.exceptions for cause in causes(each)]

@@ -1,0 +1,139 @@
+"""One node: the roles its configuration asks for, started and stopped together."""
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from uuid import uuid4
+
+from rookery.broker.node.broker_role import BrokerRole
+from rookery.broker.node.controller_role import ControllerRole
+from rookery.broker.node.health import Health
+from rookery.broker.node.loop_lag import LoopLag
+from rookery.controller.app import control_tls, controller_listener
+from rookery.core.clock import Clock, SystemClock
+from rookery.core.config import node as keys
+from rookery.core.config.defaults import metadata_log_dir
+from rookery.core.config.listeners import listeners_of, parse_address
+from rookery.core.config.options import ConfigError, Settings
+from rookery.core.disk import Disk, FileDisk
+from rookery.core.log.ownership import claim_folder
+from rookery.core.logs import get_logger
+from rookery.core.metrics import Metrics
+from rookery.core.net.http import HttpServer
+from rookery.core.net.network import Network, SocketNetwork
+from rookery.core.service import Service, ServiceGroup
+
+CONTROLLED_SHUTDOWN_S = 10.0
+_log = get_logger("node")
+
+
+@dataclass(slots=True)
+class Node:
+    """A node's parts; `run` is its life."""
+
+    node_id: int
+    controller: ControllerRole | None
+    broker: BrokerRole | None
+    health: Health
+    group: ServiceGroup
+    http: HttpServer | None = None
+    _leaving: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Serve until SIGTERM, SIGINT or a failure."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.request_stop)
+        try:
+            await self.group.run(on_ready=self._ready)
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def request_stop(self) -> None:
+        """Controlled shutdown: leaderships are handed over first. A second request does not wait for that."""
+        if self._leaving is None and self.broker is not None:
+            _log.info("node.stopping", node=self.node_id)
+            self._leaving = asyncio.get_running_loop().create_task(self._leave(self.broker), name="leave")
+        else:
+            self.group.request_stop()
+
+    async def _leave(self, broker: BrokerRole) -> None:
+        try:
+            await broker.leave(CONTROLLED_SHUTDOWN_S)
+        finally:
+            self.group.request_stop()
+
+    def _ready(self) -> None:
+        self.health.started = True
+        _log.info("node.ready", node=self.node_id)
+
+
+async def build_node(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    disk: Disk | None = None,
+    network: Network | None = None,
+) -> Node:
+    """Put a node together. Raises ConfigError where the configuration contradicts itself."""
+    _check(settings)
+    clock, disk, network = clock or SystemClock(), disk or FileDisk(), network or SocketNetwork()
+    meta = await asyncio.to_thread(
+        claim_folder,
+        disk,
+        metadata_log_dir(settings),
+        node_id=settings[keys.NODE_ID],
+        cluster_id=settings[keys.CLUSTER_ID],
+        new_directory_id=uuid4(),
+    )
+    metrics = Metrics()
+    roles = settings[keys.PROCESS_ROLES]
+    controller = None
+    if "controller" in roles:
+        controller = ControllerRole(settings, meta, disk=disk, clock=clock, metrics=metrics)
+    broker = None
+    if "broker" in roles:
+        tls = control_tls(settings, controller_listener(settings)) if "controller" in roles else None
+        broker = BrokerRole(
+            settings,
+            meta,
+            listeners_of(settings),
+            disk=disk,
+            clock=clock,
+            network=network,
+            metrics=metrics,
+            control_tls=tls,
+            raft=controller.raft if controller is not None else None,
+        )
+    health = Health(meta.node_id, metrics, controller, broker)
+    services: list[Service] = [LoopLag(metrics)]
+    http = None
+    if settings[keys.HTTP_LISTENER]:
+        host, port = parse_address(keys.HTTP_LISTENER.name, settings[keys.HTTP_LISTENER])
+        http = HttpServer(host, port, health.pages())
+        services.append(http)
+    services += controller.services if controller else []
+    services += broker.services if broker else []
+    return Node(meta.node_id, controller, broker, health, ServiceGroup(services), http)
+
+
+def _check(settings: Settings) -> None:
+    """What no single option can know."""
+    if settings[keys.NODE_ID] < 0:
+        raise ConfigError(keys.NODE_ID.name, settings[keys.NODE_ID], "every node needs a number of its own")
+    if settings[keys.BROKER_HEARTBEAT_INTERVAL_MS] * 2 > settings[keys.BROKER_SESSION_TIMEOUT_MS]:
+        raise ConfigError(
+            keys.BROKER_HEARTBEAT_INTERVAL_MS.name,
+            settings[keys.BROKER_HEARTBEAT_INTERVAL_MS],
+            f"it must be at most half of {keys.BROKER_SESSION_TIMEOUT_MS.name}, "
+            f"{settings[keys.BROKER_SESSION_TIMEOUT_MS]}",
+        )
+    roles = settings[keys.PROCESS_ROLES]
+    found = listeners_of(settings)
+    if "broker" in roles and not found.clients:
+        raise ConfigError(keys.LISTENERS.name, settings[keys.LISTENERS], "a broker needs a listener for clients")
+    if "controller" in roles and not settings[keys.CONTROLLER_QUORUM_VOTERS]:
+        raise ConfigError(
+            keys.CONTROLLER_QUORUM_VOTERS.name, "", "the first voters are needed, as id@host:port, ..."
+        )

@@ -1,0 +1,122 @@
+"""Changes of in-sync sets: proposals to the controller, and the regular look for followers that fell behind.
+
+The controller's answer only tells whether the proposal was taken; what the ISR is then comes with the metadata log.
+"""
+
+import asyncio
+from typing import Protocol
+
+from rookery.broker.metadata.cluster_view import ClusterView
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.replica_state import Proposal
+from rookery.core.clock import Clock
+from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.logs import get_logger
+from rookery.core.metadata.requests import IsrChange, IsrMember
+from rookery.core.service import Service
+
+_log = get_logger("broker.replication.isr")
+SLICE = 64
+"""Partitions looked over between two turns of the event loop."""
+RETRY_S = 0.1
+_REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""Answers after which the proposal is dropped; any other failure is settled by the metadata log."""
+
+
+class ControllerAsk(Protocol):
+    async def alter_partition(self, change: IsrChange) -> ErrorCode: ...
+
+
+class InSyncSets(Service):
+    """What the partitions of this broker know of other brokers (`Peers`), and their way to the controller."""
+
+    name = "in-sync sets"
+
+    def __init__(
+        self,
+        view: ClusterView,
+        partitions: Partitions,
+        controller: ControllerAsk,
+        clock: Clock,
+        *,
+        lag_ms_max: int,
+    ) -> None:
+        self._view = view
+        self._partitions = partitions
+        self._controller = controller
+        self._clock = clock
+        self._group: asyncio.TaskGroup | None = None
+        self.lag_ms_max = lag_ms_max
+        self.broker_epoch = -1
+        self.shrinks = 0
+        self.expands = 0
+        self.failed_updates = 0
+
+    def now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def may_join(self, node_id: int) -> int | None:
+        broker = self._view.image.brokers.get(node_id)
+        return broker.epoch if broker is not None and broker.active else None
+
+    def propose(self, partition: Partition, proposal: Proposal) -> None:
+        before = len(partition.state.isr)
+        shrinks = len(proposal.isr) < before
+        self.shrinks += shrinks
+        self.expands += not shrinks
+        _log.info(
+            "isr.shrink" if shrinks else "isr.expand", partition=str(partition.topic_partition),
+            isr=list(partition.state.isr), proposed=list(proposal.isr), leader_epoch=proposal.leader_epoch,
+            high_watermark=partition.log.high_watermark, log_end=partition.log.end_offset,
+        )  # fmt: skip
+        if self._group is not None:
+            self._group.create_task(self._send(partition, proposal), name=f"isr {partition.topic_partition}")
+
+    async def serve(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for partition in self._partitions:
+                self._send_pending(partition)
+            while True:
+                await asyncio.sleep(self.lag_ms_max / 2000)
+                await self._look_over()
+
+    def _send_pending(self, partition: Partition) -> None:
+        """What was proposed before this service ran."""
+        leading = partition.leading
+        proposal = leading.pending_proposal() if leading is not None else None
+        if proposal is not None and self._group is not None:
+            self._group.create_task(self._send(partition, proposal))
+
+    async def _look_over(self) -> None:
+        """Find followers that have been behind for too long, some partitions at a time."""
+        for number, partition in enumerate(list(self._partitions)):
+            partition.tick()
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+
+    async def _send(self, partition: Partition, proposal: Proposal) -> None:
+        """Ask until the controller answers, as long as the proposal still stands."""
+        change = IsrChange(
+            topic_id=partition.topic_id,
+            partition=partition.index,
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
+            new_isr=tuple(IsrMember(*pair) for pair in zip(proposal.isr, proposal.broker_epochs, strict=True)),
+        )
+        while partition.leading is not None and partition.leading.pending_proposal() == proposal:
+            try:
+                code = await self._controller.alter_partition(change)
+            except KafkaError as error:
+                code = error.code
+            if code == ErrorCode.NONE:
+                return
+            self.failed_updates += 1
+            _log.warning("isr.refused", partition=str(partition.topic_partition), error=code.name)
+            if code in _REFUSED and partition.leading is not None:
+                partition.leading.on_refused()
+                return
+            if not code.retriable and code != ErrorCode.STALE_BROKER_EPOCH:
+                return  # the metadata log brings what is newer than this broker knew
+            await asyncio.sleep(RETRY_S)
