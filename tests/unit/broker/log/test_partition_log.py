@@ -123,7 +123,6 @@ def test_readers_see_up_to_their_bound() -> None:
         log.read(8, 10, Isolation.HIGH_WATERMARK)
 
 
-@pytest.mark.row(40)
 def test_aborted_transactions_come_with_the_data() -> None:
     log = opened(new_disk())
     for producer in (1, 2):
@@ -158,7 +157,7 @@ def test_truncation_takes_producers_and_transactions_back() -> None:
     assert not log.append_as_leader(batch(1, producer_id=7, sequence=2, transactional=True), 0, NOW).duplicate
 
 
-@pytest.mark.row(42, 43, 45)
+@pytest.mark.row(42, 43)
 @pytest.mark.invariant("P15")
 def test_retention_deletes_whole_segments_up_to_the_high_watermark() -> None:
     disk = new_disk()
