@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER_ID = "quorum-of-real-voters-"
@@ -58,19 +58,18 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass
 class VoterProcess:
-    """One voter: its folder, its ports and, while it runs, its process."""
+    """One voter: its folder, its address and, while it runs, its process."""
 
     node_id: int
     folder: Path
     port: int
-    side_port: int
     host: str = "127.0.0.1"
     prefix: Sequence[str] = ()
     """Command before python, for example ``ip netns exec NAME``."""
     process: subprocess.Popen[bytes] | None = None
     paused: bool = False
     _side: socket.socket | None = None
-    _answers: Iterator[bytes] | None = field(default=None, repr=False)
+    _answers: BinaryIO | None = field(default=None, repr=False)
 
     @property
     def endpoint(self) -> str:
@@ -81,10 +80,11 @@ class VoterProcess:
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
+        (self.folder / "side").unlink(missing_ok=True)
         command = [*self.prefix, sys.executable, "-m", "tests.cluster.voter"]
         with (self.folder / "voter.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*command, str(self.folder / "voter.properties"), str(self.side_port)],
+                [*command, str(self.folder / "voter.properties")],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
                 stdout=log,
@@ -118,13 +118,15 @@ class VoterProcess:
             return 0
         code = self.process.wait(within_s)
         self.process = None
-        self._forget()
+        self.hang_up()
         return code
 
-    def _forget(self) -> None:
+    def hang_up(self) -> None:
+        if self._answers is not None:
+            self._answers.close()
         if self._side is not None:
             self._side.close()
-            self._side = self._answers = None
+        self._side = self._answers = None
 
     def ask(self, within_s: float = 8.0, **request: str) -> dict[str, Any] | None:
         """One request through the side door; None if the process does not answer."""
@@ -133,17 +135,24 @@ class VoterProcess:
         try:
             if self._side is None:
                 self._side = self._connect()
-                self._answers = iter(self._side.makefile("rb"))
+                self._answers = self._side.makefile("rb")
             self._side.settimeout(within_s)
             self._side.sendall(json.dumps(request).encode() + b"\n")
-            line = next(self._answers or iter(()), b"")
+            line = self._answers.readline() if self._answers else b""
             return dict(json.loads(line))
         except (OSError, ValueError):
-            self._forget()
+            self.hang_up()
             return None
 
     def _connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.side_port), timeout=1.0)
+        side = socket.socket(socket.AF_UNIX)
+        side.settimeout(1.0)
+        try:
+            side.connect(str(self.folder / "side"))
+        except OSError:
+            side.close()
+            raise
+        return side
 
     def look(self) -> dict[str, Any] | None:
         return self.ask(do="look")
@@ -161,15 +170,14 @@ class Quorum:
         self.acknowledged: dict[str, tuple[int, int]] = {}
         self.unknown: list[str] = []
         self._words = 0
-        ports = free_ports(2 * size)
         self.voters = [
-            self._voter(node_id, ports[2 * node_id - 2], ports[2 * node_id - 1]) for node_id in range(1, size + 1)
+            VoterProcess(node_id, self._folder_of(node_id), port) for node_id, port in enumerate(free_ports(size), 1)
         ]
 
-    def _voter(self, node_id: int, port: int, side_port: int) -> VoterProcess:
+    def _folder_of(self, node_id: int) -> Path:
         folder = self.folder / f"voter-{node_id}"
         folder.mkdir()
-        return VoterProcess(node_id, folder, port, side_port)
+        return folder
 
     def configure(self) -> None:
         """Write every voter's configuration."""
@@ -199,6 +207,7 @@ class Quorum:
         for voter in self.voters:
             if voter.alive:
                 voter.kill()
+            voter.hang_up()
 
     def leader(self, within_s: float = 15.0) -> VoterProcess:
         """The one that leads the highest epoch, as soon as it says so."""
@@ -263,7 +272,12 @@ class Quorum:
 @contextmanager
 def quorum(folder: Path, size: int, options: dict[str, str] | None = None) -> Iterator[Quorum]:
     """A started quorum that is gone at the end; on failure the ends of the logs are printed."""
-    made = Quorum(folder, size, options)
+    with running(Quorum(folder, size, options)) as made:
+        yield made
+
+
+@contextmanager
+def running(made: Quorum) -> Iterator[Quorum]:
     try:
         made.start()
         yield made

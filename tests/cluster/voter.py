@@ -1,10 +1,10 @@
 """A voter as a process of its own, with a tiny application: a list of words.
 
-    python -m tests.cluster.voter CONFIG SIDE_PORT
+    python -m tests.cluster.voter CONFIG
 
-On SIDE_PORT it takes JSON lines: {"do": "propose", "word": w} is answered when w is committed, {"do": "look"}
-tells what the node knows, {"do": "snapshot"} writes one. Each epoch this node leads is noted in leads.jsonl
-beside the configuration, before anything is proposed in it.
+On the socket ``side`` beside the configuration it takes JSON lines: {"do": "propose", "word": w} is answered
+when w is committed, {"do": "look"} tells what the node knows, {"do": "snapshot"} writes one. Each epoch this node
+leads is noted in leads.jsonl beside the configuration, before anything is proposed in it.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class SideDoor:
         }
 
 
-async def main(config: Path, side_port: int) -> None:
+async def main(config: Path) -> None:
     texts = read_properties(config.read_text())
     settings = Settings(keys.TABLE).having(texts)
     words = Words(settings[keys.NODE_ID], config.parent / "leads.jsonl")
@@ -139,11 +139,11 @@ async def main(config: Path, side_port: int) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, group.request_stop)
         door = SideDoor(plane, words, metrics)
-        doors.append(loop.create_task(asyncio.start_server(door.serve, "127.0.0.1", side_port)))
+        doors.append(loop.create_task(asyncio.start_unix_server(door.serve, config.parent / "side")))
 
     await run_controller(settings, [words], metrics=metrics, started=started)
 
 
 if __name__ == "__main__":
     logs.configure(style="json")
-    uvloop.run(main(Path(sys.argv[1]), int(sys.argv[2])))
+    uvloop.run(main(Path(sys.argv[1])))
