@@ -50,7 +50,7 @@ class _Writer:
                 out.line("parts.append(out)")
                 out.line("return parts")
                 out.lines.insert(start, "        out = bytearray(); parts = []")
-        with out.block("except (LayoutError, AttributeError, TypeError, UnicodeEncodeError) as error:"):
+        with out.block("except (LayoutError, AttributeError, TypeError, UnicodeEncodeError, OverflowError) as error:"):
             out.line(f"raise WireError(f'cannot encode {self.title}: {{error}}') from error")
         return out.compile(self.title, "def encode(message):")
 

@@ -127,6 +127,10 @@ def _hand_work(api: Any, version: int, view: memoryview, hand: Callable[..., Any
     }
 
 
+def _tables(api: Any) -> tuple[Any, ...]:
+    return api._request_readers, api._request_writers, api._response_readers, api._response_writers
+
+
 def start_up() -> None:
     program = (
         "import sys, time, uuid, typing, collections.abc, dataclasses\n"
@@ -143,7 +147,7 @@ def start_up() -> None:
     count = 0
     for api in ALL:
         for version in range(api.min_version, api.max_version + 1):
-            for codecs_of in (api._decode_request, api._decode_response, api._encode_request, api._encode_response):
+            for codecs_of in _tables(api):
                 codecs_of.__missing__(version)
                 count += 1
     taken = time.process_time() - begun

@@ -134,7 +134,7 @@ def test_a_stream_of_all_sizes() -> None:
     assert found == payloads
     frames, rest = split_frames(stream + b"\0\0", LIMIT)
     assert frames == payloads
-    assert rest == b"\0\0"
+    assert bytes(rest) == b"\0\0"
 
 
 def test_splitting_refuses_what_the_reader_refuses() -> None:

@@ -1,7 +1,7 @@
 """Bytes from strangers: whatever they are, the codec answers with a message or with its own error."""
 
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -15,44 +15,17 @@ from rookery.core.wire.apis.offset_commit import OFFSET_COMMIT
 from rookery.core.wire.apis.produce import PRODUCE
 from rookery.core.wire.header import read_request_header, read_response_header
 from rookery.core.wire.primitives import WireError
+from tests.golden.wire.damage import mutants
 from tests.golden.wire.messages import EVERY_VERSION, SIDES, case_id, random_message
+from tests.soak.soak_frames import one_round
 
 MUTANTS = 60
-LENGTHS = (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x0f", b"\x7f\xff")
 
 
 def _codec(api: Api[Any, Any], side: str) -> tuple[Any, Callable[..., list[Any]], Callable[..., Any]]:
     if side == "request":
         return api.request, api.encode_request, api.decode_request
     return api.response, api.encode_response, api.decode_response
-
-
-def mutants(raw: bytes, rng: Random, count: int) -> Iterator[bytes]:
-    """The bytes with one to three things done to them."""
-    for _ in range(count):
-        data = bytearray(raw)
-        for _ in range(rng.randint(1, 3)):
-            _damage(data, rng)
-        yield bytes(data)
-
-
-def _damage(data: bytearray, rng: Random) -> None:
-    at = rng.randrange(len(data) + 1)
-    match rng.randrange(6):
-        case 0:
-            del data[at:]
-        case 1:
-            data[at : at + 1] = rng.randbytes(1)
-        case 2:
-            data[at:at] = rng.randbytes(rng.randint(1, 5))
-        case 3:
-            del data[at : at + rng.randint(1, 5)]
-        case 4:
-            length = rng.choice(LENGTHS)
-            data[at : at + len(length)] = length
-        case _:
-            other = rng.randrange(len(data) + 1)
-            data[at:at] = data[other : other + rng.randint(1, 20)]
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -81,6 +54,15 @@ def test_a_message_that_breaks_off_is_refused(api: Api[Any, Any], version: int, 
             decode(version, raw[:cut])
         with pytest.raises(WireError):
             decode(version, memoryview(raw)[:cut])
+
+
+def test_damaged_streams() -> None:
+    """Through framing and header as well; the long search with new seeds is in tests/soak."""
+    sent = refused = 0
+    for seed in range(60):
+        more, bad = one_round(seed)
+        sent, refused = sent + more, refused + bad
+    assert 0 < refused < sent
 
 
 def test_noise() -> None:
@@ -141,7 +123,7 @@ def test_announced_sizes_cost_nothing(api: Api[Any, Any], version: int, raw: byt
 
 
 def test_text_that_is_not_utf8_is_refused() -> None:
-    with pytest.raises(WireError, match="malformed Metadata v8 request"):
+    with pytest.raises(WireError, match="malformed Metadata request v8"):
         METADATA.decode_request(8, b"\0\0\0\1\0\2\xff\xfe" + bytes(3))
 
 

@@ -79,7 +79,7 @@ def test_fields_a_version_lacks_are_left_out_and_come_back_as_defaults() -> None
 def test_nulls_only_where_a_version_has_them() -> None:
     nothing: Any = Outer(name=None)  # type: ignore[arg-type]
     assert OUTER.decode_request(1, b"".join(OUTER.encode_request(1, nothing))) == nothing
-    with pytest.raises(WireError, match="cannot encode Outer v0 request"):
+    with pytest.raises(WireError, match="cannot encode Outer request v0"):
         OUTER.encode_request(0, nothing)
     with pytest.raises(WireError, match=r"Outer\.name must not be null"):
         OUTER.decode_request(0, b"\xff\xff" + bytes(8))
@@ -90,13 +90,13 @@ def test_nulls_only_where_a_version_has_them() -> None:
 )
 def test_values_that_cannot_travel_are_refused(bad: dict[str, Any]) -> None:
     values: dict[str, Any] = {"name": "a", **bad}
-    with pytest.raises(WireError, match="cannot encode Outer v1 request"):
+    with pytest.raises(WireError, match="cannot encode Outer request v1"):
         OUTER.encode_request(1, Outer(**values))
 
 
 def test_versions_nobody_declared_are_refused() -> None:
     for version in (-1, 2, 14):
-        with pytest.raises(WireError, match=f"Produce has versions 3 to 13, not {version}"):
+        with pytest.raises(WireError, match=f"Produce request has versions 3 to 13, not {version}"):
             PRODUCE.decode_request(version, b"")
     assert not PRODUCE.supports(2)
 

@@ -1,0 +1,58 @@
+"""What members of a classic consumer group tell each other through JoinGroup and SyncGroup.
+
+To the broker these are bytes. They begin with their version; a version newer than ours is read as our newest,
+because later ones only add at the end.
+"""
+
+from collections.abc import Sequence
+from struct import Struct as Layout
+from typing import TypeVar
+
+from rookery.core.wire.message import Message
+from rookery.core.wire.primitives import Buffer, WireError
+from rookery.core.wire.schema import Array, Bytes, Int32, String, Struct, field
+
+PROTOCOL_TYPE = "consumer"
+
+_VERSION = Layout(">h")
+
+Value = TypeVar("Value", bound=Struct)
+
+
+class TopicPartitions(Struct):
+    topic: str = field(String)
+    partitions: Sequence[int] = field(Array(Int32))
+
+
+class Subscription(Struct):
+    """What a member wants and, from v1 on, what it has; v2 tells since which generation, v3 its rack."""
+
+    topics: Sequence[str] = field(Array(String))
+    user_data: bytes | None = field(Bytes, nullable="0+", default=None)
+    owned_partitions: Sequence[TopicPartitions] = field(Array(TopicPartitions), "1+", default=())
+    generation_id: int = field(Int32, "2+", default=-1)
+    rack_id: str | None = field(String, "3+", nullable="3+", default=None)
+
+
+class Assignment(Struct):
+    """What the leader gave a member."""
+
+    assigned_partitions: Sequence[TopicPartitions] = field(Array(TopicPartitions))
+    user_data: bytes | None = field(Bytes, nullable="0+", default=None)
+
+
+SUBSCRIPTION = Message("consumer subscription", Subscription, versions="0-3")
+ASSIGNMENT = Message("consumer assignment", Assignment, versions="0-3")
+
+
+def to_bytes(message: Message[Value], version: int, value: Value) -> bytes:
+    """The version, then the value in it."""
+    return b"".join([_VERSION.pack(version), *message.encode(version, value)])
+
+
+def from_bytes(message: Message[Value], raw: Buffer) -> Value:
+    """The value, in whatever version it says it is."""
+    if len(raw) < _VERSION.size:
+        raise WireError(f"{message.name} of {len(raw)} bytes has no version")
+    (version,) = _VERSION.unpack_from(raw)
+    return message.decode(min(version, message.max_version), raw, _VERSION.size)
