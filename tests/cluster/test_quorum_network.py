@@ -40,7 +40,7 @@ def test_a_leader_cut_off_without_a_word_is_replaced_gives_up_and_comes_back(tmp
         eventually("the others elect", lambda: any(leads(voter) for voter in rest))
         eventually("the lost leader resigns by itself", lambda: not leads(lost))
         voters.propose(10)
-        time.sleep(3)  # long enough for gRPC's usual back-off to have grown past the bound below
+        time.sleep(3)  # long enough for keep-alive to give the old connections up, so that new ones must be made
         wires.heal()
         healed = time.monotonic()
         newest = voters.leader()
