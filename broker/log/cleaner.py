@@ -18,6 +18,8 @@ from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.clock import Clock
+from rookery.core.config import node
+from rookery.core.config.options import Settings
 from rookery.core.errors import KafkaError
 from rookery.core.log import LogDirFailed
 from rookery.core.logs import get_logger
@@ -35,6 +37,14 @@ class CleanerOptions:
     backoff_ms: int = 15_000
     dedupe_buffer_size: int = 128 * 1024 * 1024
     io_max_bytes_per_second: float = 1.7976931348623157e308
+
+    @staticmethod
+    def of(settings: Settings) -> "CleanerOptions":
+        return CleanerOptions(
+            settings[node.LOG_CLEANER_BACKOFF_MS],
+            settings[node.LOG_CLEANER_DEDUPE_BUFFER_SIZE],
+            settings[node.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND],
+        )
 
 
 class Cleaner(Service):
@@ -58,7 +68,7 @@ class Cleaner(Service):
 
     async def serve(self) -> None:
         while True:
-            found = await self._dirtiest()
+            found = await self.dirtiest()
             if found is None:
                 await asyncio.sleep(self._options.backoff_ms / 1000)
             else:
@@ -68,7 +78,7 @@ class Cleaner(Service):
         self._throttle.cancel()
         self._thread.shutdown(wait=False)
 
-    async def _dirtiest(self) -> tuple[PartitionLog, CleaningPlan] | None:
+    async def dirtiest(self) -> tuple[PartitionLog, CleaningPlan] | None:
         """Logs that are overdue come first, then those with the largest dirty part."""
         now_ms = self._clock.wall_ms()
         found: list[tuple[PartitionLog, CleaningPlan]] = []

@@ -73,6 +73,7 @@ class CleaningJob:
     def prepare(self) -> None:
         """Read the dirty part and learn the newest offset of each key. Blocks."""
         try:
+            self._remove_unfinished()
             offsets = self._mapped()
         except OSError as error:
             raise LogDirFailed("reading", self.folder, error) from error
@@ -128,6 +129,9 @@ class CleaningJob:
             self.disk.sync_dir(self.folder)
         except OSError as error:
             raise LogDirFailed("cleaning", path, error) from error
+        except BaseException:
+            self._remove_unfinished()
+            raise
         return CleanedGroup(segment, [old.facts for old in group], aborted)
 
     def _write_group(self, group: list[DirtySegment], path: str, sweep: BatchSweep) -> Segment:
@@ -177,6 +181,13 @@ class CleaningJob:
     def discard(self, cleaned: CleanedGroup) -> None:
         """Remove the files of a group that cannot be put in place."""
         cleaned.segment.remove_files(names.CLEANED)
+
+    def _remove_unfinished(self) -> None:
+        """A `.cleaned` file tells recovery that a replacement was not begun; none may lie about during
+        another."""
+        for name in self.disk.list(self.folder):
+            if name.endswith(names.CLEANED):
+                self.disk.remove(f"{self.folder}/{name}")
 
     def _fresh(self, path: str) -> File:
         file = self.disk.open(path, create=True)

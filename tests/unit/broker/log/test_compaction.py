@@ -16,7 +16,7 @@ from rookery.broker.log.offset_map import OffsetMap
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.log.producer_state import EndMarker
 from rookery.broker.log.retention import Retention
-from rookery.broker.log.throttle import Throttle
+from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.config.options import LONG_MAX
 from rookery.core.disk import MemoryDisk, PowerCut
 from rookery.core.log import LogConfig, names
@@ -273,6 +273,39 @@ def test_damage_is_not_copied() -> None:
     with pytest.raises(Exception, match="damaged"):
         clean(log)
     assert not any(n.endswith(names.SWAP) for n in disk.list("/d/users-0"))
+
+
+def test_an_attempt_that_failed_leaves_nothing_that_recovery_could_mistake() -> None:
+    """Unfinished files of one attempt beside a later replacement that a crash cuts off."""
+    disk = new_disk()
+    log = opened(disk)
+    for n in range(12):
+        put(log, b"k%d" % (n % 3), b"v%d" % n)
+    roll(log)
+    put(log, b"z", b"1")
+    log.log.flush()
+    found = cleaning_plan(log, NOW)
+    assert found is not None
+    throttle = Throttle(1e12)
+    job = begin_cleaning(log, found, memory_bytes=1 << 20, throttle=throttle, now_ms=NOW)
+    job.prepare()
+    job.next_group()
+    throttle.cancel()
+    with pytest.raises(CancelledWork):
+        job.next_group()
+    assert not [n for n in disk.list("/d/users-0") if n.endswith(names.CLEANED)]
+    before, end, point = table(log), log.end_offset, log.log.recovery_point
+    disk.open("/d/users-0/00000000000000000099.log.cleaned", create=True)
+    again = begin_cleaning(log, found, memory_bytes=1 << 20, throttle=Throttle(1e12), now_ms=NOW)
+    again.prepare()
+    group = again.next_group()
+    assert group is not None
+    disk.cut_after(8)  # in the middle of the renames
+    with pytest.raises((PowerCut, OSError)):
+        put_in_place(log, group, NOW)
+    disk.restart()
+    log = opened(disk, recovery_point=point, high_watermark=log.high_watermark)
+    assert (log.end_offset, table(log)) == (end, before)
 
 
 def test_the_offset_map_keeps_short_and_long_keys_apart() -> None:
