@@ -11,6 +11,7 @@ from rookery.broker.handlers.auto_creation import AutoCreation
 from rookery.broker.handlers.config_entries import ConfigView
 from rookery.broker.handlers.create_partitions import CreatePartitionsHandler
 from rookery.broker.handlers.create_topics import CreateTopicsHandler
+from rookery.broker.handlers.delete_records import DeleteRecordsHandler
 from rookery.broker.handlers.delete_topics import DeleteTopicsHandler
 from rookery.broker.handlers.describe_cluster import DescribeClusterHandler
 from rookery.broker.handlers.describe_configs import DescribeConfigsHandler
@@ -69,6 +70,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         FetchHandler(locator, broker.waiters, sessions, broker.clock, metrics),
         ListOffsetsHandler(locator),
         OffsetForLeaderEpochHandler(locator),
+        DeleteRecordsHandler(locator),
         MetadataHandler(cluster, auto_creation),
         InitProducerIdHandler(controller, start_task),
         CreateTopicsHandler(cluster, controller, configs),

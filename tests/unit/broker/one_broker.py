@@ -15,6 +15,7 @@ from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.waiters import Waiters
+from rookery.broker.scheduler import Scheduler
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.topic_metrics import TopicMetrics
@@ -113,6 +114,7 @@ class OneBroker:
         config: dict[str, str] | None = None,
         server: ServerSettings | None = None,
         network: Network | None = None,
+        scheduler: Scheduler | None = None,
     ) -> None:
         self.settings = Settings(node.TABLE).having(config or {})
         self.clock = clock or SystemClock()
@@ -121,7 +123,7 @@ class OneBroker:
         self.random = Random(7)
         self.cluster = OneNodeCluster(self.random)
         self.partitions = Partitions()
-        self.waiters: Waiters[Partition] = Waiters(asyncio.get_running_loop())
+        self.waiters: Waiters[Partition] = Waiters(scheduler or asyncio.get_running_loop())
         self.topic_metrics = TopicMetrics()
         self.metrics = Metrics()
         self.executor = ThreadPoolExecutor(1)
