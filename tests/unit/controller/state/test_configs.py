@@ -1,0 +1,120 @@
+"""Configuration changes: checked, all or nothing per resource, and never a trap for replicas."""
+
+import pytest
+
+from rookery.controller.state.config_rules import RULES
+from rookery.controller.state.configs import alter_configs
+from rookery.controller.state.defaults import Defaults
+from rookery.core.errors import ErrorCode
+from rookery.core.metadata.image import Image, Partition, ResourceType
+from rookery.core.metadata.requests import (
+    AlterConfigsRequest,
+    ConfigAlteration,
+    ConfigAnswer,
+    ConfigChange,
+    ConfigOp,
+)
+from tests.unit.controller.state.clusters import after, cluster, the_partition, with_partition
+
+TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+SET, DELETE, APPEND, SUBTRACT = ConfigOp.SET, ConfigOp.DELETE, ConfigOp.APPEND, ConfigOp.SUBTRACT
+
+
+def one_topic() -> Image:
+    return with_partition(cluster(), Partition((1, 2, 3), (1, 2, 3), 1))
+
+
+def alter(
+    image: Image,
+    *changes: ConfigChange,
+    resource: tuple[int, str] = (TOPIC, "t"),
+    replace: bool = False,
+    validate_only: bool = False,
+) -> tuple[ConfigAnswer, Image]:
+    request = AlterConfigsRequest((ConfigAlteration(*resource, changes),), validate_only, replace)
+    decision = alter_configs(image, request, RULES, Defaults())
+    later = after(image, decision.records)
+    return decision.reply(later).resources[0], later
+
+
+def test_set_delete_append_and_subtract() -> None:
+    image = one_topic()
+    _, image = alter(image, ConfigChange("cleanup.policy", SET, "delete"), ConfigChange("segment.ms", SET, "5"))
+    _, image = alter(image, ConfigChange("cleanup.policy", APPEND, "compact,delete"))
+    assert image.topic_config("t")["cleanup.policy"] == "delete,compact"
+    _, image = alter(image, ConfigChange("cleanup.policy", SUBTRACT, "delete"), ConfigChange("segment.ms", DELETE))
+    assert image.topic_config("t")["cleanup.policy"] == "compact"
+    assert "segment.ms" not in image.topic_config("t")
+
+
+def test_what_does_not_change_is_not_written() -> None:
+    _, image = alter(one_topic(), ConfigChange("segment.ms", SET, "5"))
+    _, same = alter(image, ConfigChange("segment.ms", SET, "5"), ConfigChange("flush.ms", DELETE))
+    assert same.offset == image.offset
+
+
+@pytest.mark.parametrize(
+    ("resource", "change", "error"),
+    [
+        ((TOPIC, "zz"), ConfigChange("segment.ms", SET, "5"), "UNKNOWN_TOPIC_OR_PARTITION"),
+        ((TOPIC, "t"), ConfigChange("no.such", SET, "5"), "INVALID_CONFIG"),
+        ((TOPIC, "t"), ConfigChange("segment.ms", SET, "x"), "INVALID_CONFIG"),
+        ((TOPIC, "t"), ConfigChange("segment.ms", SET, None), "INVALID_CONFIG"),
+        ((TOPIC, "t"), ConfigChange("segment.ms", APPEND, "5"), "INVALID_CONFIG"),
+        ((TOPIC, "t"), ConfigChange("no.such", DELETE), "INVALID_CONFIG"),
+        ((TOPIC, "t"), ConfigChange("cleanup.policy", APPEND, "burn"), "INVALID_CONFIG"),
+        ((BROKER, "9"), ConfigChange("log.cleaner.threads", SET, "2"), "BROKER_ID_NOT_REGISTERED"),
+        ((BROKER, "x"), ConfigChange("log.cleaner.threads", SET, "2"), "INVALID_REQUEST"),
+        ((BROKER, "1"), ConfigChange("node.id", SET, "2"), "INVALID_CONFIG"),
+        ((99, "x"), ConfigChange("a", SET, "2"), "INVALID_REQUEST"),
+    ],
+)
+def test_wrong_changes_are_refused(resource: tuple[int, str], change: ConfigChange, error: str) -> None:
+    image = one_topic()
+    answer, later = alter(image, change, resource=resource)
+    assert ErrorCode(answer.error).name == error
+    assert answer.message
+    assert later.configs == image.configs
+
+
+def test_one_wrong_change_spoils_its_resource_and_no_other() -> None:
+    request = AlterConfigsRequest(
+        (
+            ConfigAlteration(TOPIC, "t", (ConfigChange("flush.ms", SET, "1"), ConfigChange("bad", SET, "1"))),
+            ConfigAlteration(BROKER, "", (ConfigChange("min.insync.replicas", SET, "2"),)),
+            ConfigAlteration(TOPIC, "t", ()),
+        )
+    )
+    image = one_topic()
+    decision = alter_configs(image, request, RULES, Defaults())
+    later = after(image, decision.records)
+    errors = [ErrorCode(answer.error).name for answer in decision.reply(later).resources]
+    assert errors == ["INVALID_CONFIG", "NONE", "INVALID_REQUEST"]
+    assert "flush.ms" not in later.topic_config("t")
+    assert dict(later.config(BROKER, "")) == {"min.insync.replicas": "2"}
+
+
+def test_the_older_api_replaces_everything() -> None:
+    _, image = alter(one_topic(), ConfigChange("segment.ms", SET, "5"))
+    _, image = alter(image, ConfigChange("flush.ms", SET, "7"), replace=True)
+    assert dict(image.topic_config("t")) == {"flush.ms": "7"}
+
+
+def test_validate_only_writes_nothing() -> None:
+    image = one_topic()
+    answer, later = alter(image, ConfigChange("flush.ms", SET, "7"), validate_only=True)
+    assert answer.error == 0
+    assert later.offset == image.offset
+
+
+@pytest.mark.invariant("M4")
+@pytest.mark.parametrize("resource", [(TOPIC, "t"), (BROKER, "")])
+def test_lowering_min_isr_empties_the_elr_in_the_same_batch(resource: tuple[int, str]) -> None:
+    """From now on the only replica in sync may commit alone, so the eligible one would fall behind."""
+    image = with_partition(cluster(), Partition((1, 2, 3), (1,), 1, elr=(2,)), min_isr=2)
+    if resource == (BROKER, ""):
+        _, image = alter(image, ConfigChange("min.insync.replicas", SET, "2"), resource=(BROKER, ""))
+        _, image = alter(image, ConfigChange("min.insync.replicas", DELETE))
+        assert the_partition(image).elr == (2,)
+    _, later = alter(image, ConfigChange("min.insync.replicas", SET, "1"), resource=resource)
+    assert the_partition(later).elr == ()
