@@ -1,0 +1,232 @@
+"""`rookery quorum`: the metadata quorum for people: who votes, who leads, how far each has come, and its log."""
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+import grpc.aio
+
+from rookery.client.cli.common import add_output, show
+from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
+from rookery.client.cli.quorum_log import fetched, lines, stored
+from rookery.core.config.loading import read_properties
+from rookery.core.config.options import ConfigError
+from rookery.core.log.checkpoint_file import CheckpointDamaged
+from rookery.core.log.folder_files import id_from, id_text
+from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.tls import Tls, read_tls
+from rookery.proto import raft_pb2 as pb
+from rookery.proto.raft_pb2_grpc import RaftStub
+
+DEFAULT_CONTROLLERS = "127.0.0.1:9192"
+VERSION = 1
+CALL_S = 5.0
+CHANGE_MS = 20_000
+COLUMNS = ("node", "role", "log_end", "lag", "last_fetch_ms", "caught_up_ms", "address", "directory")
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser("quorum", help="show the metadata quorum and its log")
+    actions = parser.add_subparsers(dest="action", metavar="action", required=True)
+
+    status = actions.add_parser("status", help="voters, leader, and how far each is; exit code 3 without a leader")
+    _add_controllers(status)
+    add_output(status)
+    status.set_defaults(run=_run(_status))
+
+    log = actions.add_parser("log", help="print the records of the metadata log")
+    _add_controllers(log)
+    log.add_argument("--data", metavar="DIR", help="read a node's log folder instead of asking a controller")
+    log.add_argument("--from", dest="start", type=int, default=0, metavar="OFFSET", help="first offset (0)")
+    log.add_argument("-n", "--count", type=int, default=1000, help="at most so many records (1000)")
+    log.add_argument("-o", "--output", choices=("table", "jsonl"), default="table", help="form of the output")
+    log.set_defaults(run=_run(_log))
+
+    add = actions.add_parser("add-voter", help="make a running controller a voter")
+    _add_controllers(add)
+    add.add_argument("id", type=int)
+    add.add_argument("directory", help="its directory.id, from meta.properties")
+    add.add_argument("address", help="host:port of its controller listener")
+    add.set_defaults(run=_run(_add_voter))
+
+    remove = actions.add_parser("remove-voter", help="take the vote from a controller")
+    _add_controllers(remove)
+    remove.add_argument("id", type=int)
+    remove.add_argument("directory", help="its directory.id, as `rookery quorum status` shows it")
+    remove.set_defaults(run=_run(_remove_voter))
+
+
+def _add_controllers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--controllers",
+        default=DEFAULT_CONTROLLERS,
+        metavar="HOST:PORT,...",
+        help=f"some controllers ({DEFAULT_CONTROLLERS})",
+    )
+    parser.add_argument("--command-config", metavar="FILE", help="properties file with ssl.* keys")
+
+
+class Controllers:
+    """Asks whichever controller answers."""
+
+    def __init__(self, addresses: list[str], tls: Tls | None) -> None:
+        self._addresses = addresses
+        self._tls = tls
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def __aenter__(self) -> "Controllers":
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+
+    def stub(self, address: str) -> Any:
+        if address not in self._channels:
+            self._channels[address] = open_channel(address, self._tls)
+        return RaftStub(self._channels[address])  # type: ignore[no-untyped-call]
+
+    async def describe(self) -> pb.DescribeQuorumResponse:
+        """What the leader says; what somebody else says if it cannot be reached."""
+        failures: list[str] = []
+        found: pb.DescribeQuorumResponse | None = None
+        for address in self._addresses:
+            try:
+                found = await self.stub(address).DescribeQuorum(pb.DescribeQuorumRequest(), timeout=CALL_S)
+                break
+            except grpc.aio.AioRpcError as error:
+                failures.append(f"{address}: {error.code().name} {error.details()}")
+        if found is None:
+            raise CliError(f"no controller answers ({'; '.join(failures)}). Is the address a controller's gRPC port?")
+        leader = found.leader
+        if leader.id not in (-1, leader.told_by) and leader.endpoint:
+            with suppress(grpc.aio.AioRpcError):  # if the leader has just died, the first answer is the best
+                found = await self.stub(leader.endpoint).DescribeQuorum(pb.DescribeQuorumRequest(), timeout=CALL_S)
+        return found
+
+    async def leader(self) -> tuple[Any, pb.DescribeQuorumResponse]:
+        found = await self.describe()
+        if found.leader.id == -1 or not found.leader.endpoint:
+            raise UnhealthyError("the quorum has no leader at the moment; `rookery quorum status` shows the voters")
+        return self.stub(found.leader.endpoint), found
+
+
+Work = Callable[[Controllers, argparse.Namespace], Coroutine[Any, Any, int | None]]
+
+
+def _run(work: Work) -> Callable[[argparse.Namespace], int]:
+    async def connected(arguments: argparse.Namespace) -> int:
+        addresses = [text.strip() for text in arguments.controllers.split(",") if text.strip()]
+        async with Controllers(addresses, _tls(arguments)) as controllers:
+            try:
+                return int(await work(controllers, arguments) or 0)
+            except grpc.aio.AioRpcError as error:
+                raise CliError(f"{error.code().name}: {error.details()}") from error
+
+    return lambda arguments: asyncio.run(connected(arguments))
+
+
+def _tls(arguments: argparse.Namespace) -> Tls | None:
+    if not arguments.command_config:
+        return None
+    try:
+        with open(arguments.command_config, encoding="utf-8") as file:
+            return read_tls(read_properties(file.read(), arguments.command_config))
+    except (OSError, ConfigError) as error:
+        raise UsageError(f"--command-config: {error}") from error
+
+
+async def _status(controllers: Controllers, arguments: argparse.Namespace) -> int:
+    found = await controllers.describe()
+    now_ms = time.time_ns() // 1_000_000
+    rows = [
+        _row(replica, found, role, now_ms)
+        for role, replicas in (("voter", found.voters), ("observer", found.observers))
+        for replica in replicas
+    ]
+    leader = found.leader
+    if arguments.output == "table":
+        who = f"leader {leader.id}" if leader.id >= 0 else "no leader"
+        print(f"cluster {found.cluster_id}  {who}  epoch {leader.epoch}  high watermark {found.high_watermark}")
+    show(rows, COLUMNS, arguments.output)
+    return 0 if leader.id >= 0 else UnhealthyError.exit_code
+
+
+def _row(replica: pb.Replica, found: pb.DescribeQuorumResponse, role: str, now_ms: int) -> dict[str, Any]:
+    known = replica.log_end_offset >= 0
+    return {
+        "node": replica.id,
+        "role": "leader" if role == "voter" and replica.id == found.leader.id else role,
+        "log_end": replica.log_end_offset if known else "-",
+        "lag": max(found.high_watermark - replica.log_end_offset, 0) if known else "-",
+        "last_fetch_ms": now_ms - replica.last_fetch_ms if replica.last_fetch_ms >= 0 else "-",
+        "caught_up_ms": now_ms - replica.last_caught_up_ms if replica.last_caught_up_ms >= 0 else "-",
+        "address": replica.endpoint or "-",
+        "directory": id_text(UUID(bytes=replica.directory_id)) if replica.directory_id else "-",
+    }
+
+
+async def _log(controllers: Controllers, arguments: argparse.Namespace) -> None:
+    if arguments.count < 1 or arguments.start < 0:
+        raise UsageError("--count must be positive and --from not negative")
+    if arguments.data:
+        batches = stored(arguments.data, arguments.start)
+        for line in lines(batches, arguments.start, arguments.count):
+            _print(line, arguments.output)
+        return
+    stub, found = await controllers.leader()
+    left = arguments.count
+    async for data in fetched(stub, found):
+        for line in lines([data], arguments.start, left):
+            _print(line, arguments.output)
+            left -= 1
+        if left <= 0:
+            return
+
+
+def _print(line: dict[str, Any], output: str) -> None:
+    if output == "jsonl":
+        print(json.dumps(line, default=str))
+    else:
+        print(f"{line['offset']:>8}  {line['epoch']:>4}  {line['time']}  {line['type']}  {line['content']}")
+
+
+async def _add_voter(controllers: Controllers, arguments: argparse.Namespace) -> None:
+    stub, found = await controllers.leader()
+    voter = pb.Voter(id=arguments.id, directory_id=_bytes(arguments.directory), endpoint=arguments.address)
+    request = pb.AddVoterRequest(caller=_caller(found), voter=voter, timeout_ms=CHANGE_MS)
+    _changed(await stub.AddVoter(request, timeout=CHANGE_MS / 1000 + CALL_S))
+    print(f"node {arguments.id} votes now")
+
+
+async def _remove_voter(controllers: Controllers, arguments: argparse.Namespace) -> None:
+    stub, found = await controllers.leader()
+    request = pb.RemoveVoterRequest(
+        caller=_caller(found),
+        voter_id=arguments.id,
+        voter_directory_id=_bytes(arguments.directory),
+        timeout_ms=CHANGE_MS,
+    )
+    _changed(await stub.RemoveVoter(request, timeout=CHANGE_MS / 1000 + CALL_S))
+    print(f"node {arguments.id} does not vote any more")
+
+
+def _caller(found: pb.DescribeQuorumResponse) -> pb.Caller:
+    return pb.Caller(cluster_id=found.cluster_id, version=VERSION, node_id=-1, to_id=-1)
+
+
+def _bytes(directory: str) -> bytes:
+    try:
+        return id_from("directory", directory).bytes
+    except CheckpointDamaged as error:
+        raise UsageError(f"{directory!r} is no directory id: 22 characters of base64 are needed") from error
+
+
+def _changed(answer: pb.ChangeVotersResponse) -> None:
+    if answer.error:
+        raise CliError(answer.message)
