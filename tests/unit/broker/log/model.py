@@ -13,7 +13,7 @@ from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, put_in_p
 from rookery.broker.log.compaction_plan import CompactionPolicy
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.markers import build_marker
-from rookery.broker.log.partition_log import Isolation, PartitionLog
+from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.producer_state import EndMarker
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.throttle import Throttle
@@ -144,17 +144,16 @@ class Driver:
         self.model = Model()
         self.now = NOW
         self.leader_epoch = 0
-        self.deleted_producers = False
-        self.log = self._open(clean=False)
+        self.log = self.reopen()
 
-    def _open(self, *, clean: bool) -> PartitionLog:
+    def reopen(self, *, clean: bool = False, recovery_point: int = 0) -> PartitionLog:
         return PartitionLog.open(
             self.disk,
             FOLDER,
             TP,
             self.config,
             clean=clean,
-            recovery_point=0,
+            recovery_point=recovery_point,
             log_start_offset=self.model.start,
             high_watermark=self.model.watermark,
             now_ms=self.now,
@@ -272,7 +271,7 @@ class Driver:
         elif self.rng.random() < 0.5:
             self.log.store.save()
         self.disk.restart()
-        self.log = self._open(clean=clean)
+        self.log = self.reopen(clean=clean)
 
     def lose_caches(self) -> None:
         """Remove or damage some files that are only caches, while the process is down."""
@@ -295,7 +294,7 @@ class Driver:
                 self.disk.edit(path, content)
             elif fate < 0.7:
                 self.disk.edit(path, content[: self.rng.randrange(len(content) + 1)])
-        self.log = self._open(clean=clean)
+        self.log = self.reopen(clean=clean)
 
     def roll(self) -> None:
         self.log.log.roll(self.now)
@@ -341,16 +340,6 @@ class Driver:
         else:
             _same("foreign records", [each for each in real if each not in wanted], [])
             _same("table", _table(real), _table(wanted))
-
-    def everything_at_log_end(self) -> list[int]:
-        return [header.base_offset for header in self.log.log.headers(0)]
-
-    def read_all(self) -> int:
-        """Bytes that a follower would copy."""
-        offset = total = 0
-        while (found := self.log.read(offset, 200, Isolation.LOG_END)).data:
-            total, offset = total + len(found.data), found.next_offset
-        return total
 
 
 def _table(records: Sequence[tuple[int, bytes | None, bytes | None]]) -> dict[bytes | None, bytes]:
