@@ -1,18 +1,24 @@
 """Request and response headers, and whole frames made of a header and a message's segments."""
 
-from collections.abc import Mapping
 from struct import Struct as Layout
 from struct import error as LayoutError
 from typing import Any, NamedTuple
 
 from rookery.core.wire.api import Api
-from rookery.core.wire.apis import by_key
-from rookery.core.wire.primitives import Buffer, WireError, skip_tags
+from rookery.core.wire.apis import ALL
+from rookery.core.wire.primitives import SHORT, Buffer, WireError, bytes_at, skip_tags
 
 _REQUEST = Layout(">hhih")
 _SIZE_AND_CORRELATION = Layout(">ii")
 _SIZE_CORRELATION_NO_TAGS = Layout(">iix")
 _CORRELATION = Layout(">i")
+
+_FLEXIBLE = frozenset(
+    (api.key, version)
+    for api in ALL
+    for version in range(api.min_version, api.max_version + 1)
+    if api.flexible(version)
+)
 
 
 class RequestHeader(NamedTuple):
@@ -24,7 +30,7 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
-def read_request_header(buf: Buffer, apis: Mapping[int, Api[Any, Any]] = by_key) -> tuple[RequestHeader, int]:
+def read_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
     """The header at the start of a frame and where the body begins.
 
     A key or version that is not declared still gives a header, so that the caller can answer or name it; the
@@ -35,12 +41,11 @@ def read_request_header(buf: Buffer, apis: Mapping[int, Api[Any, Any]] = by_key)
         pos = 10
         client: str | None = None
         if length >= 0:
+            # 9: SHORT steps over one byte, the last of the length
+            raw = SHORT[length + 1](buf, 9)[0] if length < 127 else bytes_at(buf, 10, length)
+            client = raw.decode()
             pos += length
-            if pos > len(buf):
-                raise WireError(f"client id of {length} bytes in a frame of {len(buf)}")
-            client = str(buf[10:pos], "utf-8")
-        api = apis.get(key)
-        if api is not None and api.flexible(version):
+        if (key, version) in _FLEXIBLE:
             tags = buf[pos]
             pos += 1
             if tags:

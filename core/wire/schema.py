@@ -68,8 +68,6 @@ class Array(NamedTuple):
     of: "Scalar | Blob | type[Struct]"
 
 
-WireType = "Scalar | Blob | Array | type[Struct]"
-
 Bool = Scalar("bool", "?", 1, False)
 Int8 = Scalar("int8", "b", 1, 0)
 Int16 = Scalar("int16", "h", 2, 0)

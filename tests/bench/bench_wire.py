@@ -133,7 +133,7 @@ def _tables(api: Any) -> tuple[Any, ...]:
 
 def start_up() -> None:
     program = (
-        "import sys, time, uuid, typing, collections.abc, dataclasses\n"
+        "import time\n"
         "begun = time.process_time()\n"
         "import rookery.core.wire.header\n"
         "print(time.process_time() - begun)\n"
@@ -142,7 +142,7 @@ def start_up() -> None:
         float(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout)
         for _ in range(7)
     ]
-    print(f"\nimport of all {len(ALL)} APIs: {median(runs) * 1000:.0f} ms CPU (without the standard library)")
+    print(f"\nimport of all {len(ALL)} APIs: {median(runs) * 1000:.0f} ms CPU, standard library included")
     begun = time.process_time()
     count = 0
     for api in ALL:
