@@ -56,8 +56,9 @@ class Source:
     def compile(self, title: str, head: str) -> Callable[..., Any]:
         """The function, with its text kept where tracebacks look for it."""
         text = "\n".join([head, *self.lines, ""])
-        filename = f"<{title}>"
+        name = head[4 : head.index("(")]
+        filename = f"<{name} {title}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
         exec(compile(text, filename, "exec"), self.names)
-        function: Callable[..., Any] = self.names[head[4 : head.index("(")]]
+        function: Callable[..., Any] = self.names[name]
         return function

@@ -1,5 +1,6 @@
 """What a struct class is to those who build and read messages."""
 
+import inspect
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from rookery.core.wire.api import Api
 from rookery.core.wire.apis import ALL, by_key
-from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
+from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from rookery.core.wire.apis.produce import PRODUCE
 from rookery.core.wire.primitives import NO_UUID, WireError
 from rookery.core.wire.schema import Array, Field, Int32, String, Struct, Versions, field
@@ -146,6 +147,13 @@ def test_tags_are_only_declared_for_flexible_versions() -> None:
     for api in ALL:
         walk(api, api.request)
         walk(api, api.response)
+
+
+def test_the_compiled_source_can_be_read() -> None:
+    """Tracebacks and debuggers find the lines of generated functions."""
+    FETCH.encode_response(12, FetchResponse(responses=[]))
+    assert inspect.getsource(FETCH._request_readers[12]).startswith("def decode(buf, p=0):")
+    assert inspect.getsource(FETCH._response_writers[12]).startswith("def encode(message):")
 
 
 def test_topics_by_name_and_by_id_are_the_same_class() -> None:
