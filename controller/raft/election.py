@@ -200,6 +200,7 @@ def on_begin_epoch(replica: Replica, request: BeginEpochRequest) -> None:
 def on_end_epoch(replica: Replica, request: EndEpochRequest, now_ms: float) -> None:
     refusal = Refusal.FENCED_LEADER_EPOCH if request.epoch < replica.epoch else Refusal.NONE
     if refusal is Refusal.NONE:
+        replica.epoch_ended = True
         leader_left(replica, succession_wait_ms(replica, request.successors), now_ms)
     replica.send(
         request.sender,
@@ -223,7 +224,8 @@ def succession_wait_ms(replica: Replica, successors: tuple[ReplicaKey, ...]) -> 
 
 
 def leader_left(replica: Replica, wait_ms: float, now_ms: float) -> None:
-    """The leader is gone, or very likely so: no need to wait for the fetch timeout."""
+    """The leader is gone, or very likely so: look for the next one after `wait_ms`, not after the fetch
+    timeout."""
     if isinstance(replica.role, Follower):
         wait_ms = wait_ms if replica.may_stand else 0.0
         replica.become_unattached(replica.epoch, wait_ms, now_ms)

@@ -112,14 +112,17 @@ def on_fetch_response(replica: Replica, response: FetchResponse, now_ms: float) 
         return
     good_answer(replica, role, now_ms)
     role.round = response.round
-    role.leader_high_watermark = max(role.leader_high_watermark, response.high_watermark)
     if response.snapshot is not None:
         begin_download(replica, role, response.snapshot)
     elif response.diverging is not None:
         cut(replica, role, response.diverging, now_ms)
-    elif response.batches:
-        replica.append(*response.batches)
-    follow_high_watermark(replica, role)
+    else:
+        # Only now the log is known to be a prefix of the leader's: before, its records need not be those
+        # committed.
+        role.leader_high_watermark = max(role.leader_high_watermark, response.high_watermark)
+        if response.batches:
+            replica.append(*response.batches)
+        follow_high_watermark(replica, role)
 
 
 def is_answer(role: Follower, response: FetchResponse) -> bool:
@@ -150,6 +153,7 @@ def on_refusal(replica: Replica, role: Follower, leader_id: int, epoch: int, now
     """The leader resigned if it is in this epoch and knows no leader; other refusals are worth another
     try."""
     if epoch == replica.epoch and leader_id == NO_LEADER:
+        replica.epoch_ended = True
         election.leader_left(replica, election.short_wait_ms(replica), now_ms)
     else:
         role.retry_ms = now_ms + replica.config.retry_backoff_ms

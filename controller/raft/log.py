@@ -122,7 +122,7 @@ class LogIndex:
             raise CorruptStateError(
                 f"{batch} does not follow a log that ends at {self.end_offset} in epoch {self.last_epoch}"
             )
-        if batch.epoch > self.last_epoch:
+        if not self._epochs or batch.epoch > self.last_epoch:
             self._epochs.append((batch.epoch, batch.base_offset))
         if batch.voters is not None:
             self._voters.append((batch.base_offset, batch.voters))

@@ -74,6 +74,7 @@ def append_voters(replica: Replica, role: Leader, voters: VoterSet, now_ms: floa
     """The new set is in force here from this moment, and elsewhere from when it is appended there."""
     offset = replica.log.end_offset
     replica.append(Batch(offset, replica.epoch, BatchKind.VOTERS, voters=voters))
+    role.check_quorum_ms = now_ms  # whose silence matters has changed
     leading.settle(replica, role, now_ms)
     return offset
 

@@ -72,6 +72,8 @@ class Replica:
         self.epoch = state.epoch
         self.voted_for = state.voted_for
         self.epoch_leader = state.leader_id
+        self.epoch_ended = False
+        """The leader of this epoch has left for good: who still names it is behind."""
         self.high_watermark = self.log.snapshot.end_offset if self.log.snapshot else 0
         self.installing: SnapshotId | None = None
         self.elections_lost = 0
@@ -140,7 +142,7 @@ class Replica:
         if epoch < self.epoch or (epoch == self.epoch and type(role) not in NEXT_IN_EPOCH[type(old)]):
             raise RaftFatalError(f"{old.name} in epoch {self.epoch} cannot become {role.name} in epoch {epoch}")
         if epoch > self.epoch:
-            self.epoch, self.voted_for, self.epoch_leader = epoch, None, NO_LEADER
+            self.epoch, self.voted_for, self.epoch_leader, self.epoch_ended = epoch, None, NO_LEADER, False
         self.role = role
 
     def become_unattached(self, epoch: int, wait_ms: float, now_ms: float) -> None:
@@ -176,7 +178,7 @@ class Replica:
         elif epoch == self.epoch and known:
             if self.epoch_leader not in (NO_LEADER, leader_id):
                 raise TwoLeadersError(f"nodes {self.epoch_leader} and {leader_id} both claim to lead epoch {epoch}")
-            if not isinstance(self.role, Follower):
+            if not isinstance(self.role, Follower) and not self.epoch_ended:
                 self.become_follower(epoch, leader_id, endpoint, now_ms)
 
     def vote_for(self, candidate: ReplicaKey) -> None:
