@@ -19,9 +19,10 @@ from typing import NamedTuple
 from rookery.broker.log.markers import read_marker
 from rookery.broker.log.offset_map import OffsetMap
 from rookery.broker.log.producer_state import EndMarker, ProducerState
+from rookery.broker.log.record_keys import KeyAt, record_keys
 from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.wire.batch import BatchHeader, Buffer
-from rookery.core.wire.records import Record, read_records, rewrite_batch
+from rookery.core.wire.records import read_records, rewrite_batch
 
 
 class LastOfProducer(NamedTuple):
@@ -109,15 +110,15 @@ class BatchSweep:
         `last` says that it is the last one of its new segment.
         """
         verdict = self._judge(buf, pos, header, last)
-        if verdict.drop_records and not verdict.keep_empty:
-            return None
-        kept = self._kept(buf, pos, header, verdict)
+        kept = [] if verdict.drop_records else self._kept(buf, pos, header)
         if not kept and not verdict.keep_empty:
             return None
         horizon = self._new_horizon(header, kept, verdict)
         if horizon is None and len(kept) == header.record_count:
             return memoryview(buf)[pos : pos + header.size]
-        return rewrite_batch(header, kept, horizon)
+        offsets = {offset for offset, _, _ in kept}
+        records = [record for record in read_records(buf, pos) if record.offset in offsets] if kept else []
+        return rewrite_batch(header, records, horizon)
 
     def _judge(self, buf: Buffer, pos: int, header: BatchHeader, last: bool) -> _Verdict:
         last_of_producer = self._is_last_of_producer(header)
@@ -137,33 +138,32 @@ class BatchSweep:
             return header.last_offset in last.offsets
         return header.control and header.producer_epoch == last.epoch
 
-    def _kept(self, buf: Buffer, pos: int, header: BatchHeader, verdict: _Verdict) -> list[Record]:
-        if verdict.drop_records or not header.record_count:
-            return []
-        records = read_records(buf, pos)
+    def _kept(self, buf: Buffer, pos: int, header: BatchHeader) -> list[KeyAt]:
+        found = record_keys(buf, pos, header)
         if header.control:
-            return records
-        return [record for record in records if self._keeps(header, record)]
+            return found
+        horizon, newest, latest = header.delete_horizon, self.offsets.get, self.offsets.latest_offset
+        past_horizon = horizon is not None and horizon <= self.now_ms
+        return [
+            (offset, key, tombstone)
+            for offset, key, tombstone in found
+            if offset > latest
+            or (key is not None and offset >= newest(key) and not (tombstone and past_horizon))
+        ]
 
-    def _keeps(self, header: BatchHeader, record: Record) -> bool:
-        if record.offset > self.offsets.latest_offset:
-            return True
-        if record.key is None or record.offset < self.offsets.get(record.key):
-            return False
-        horizon = header.delete_horizon
-        return record.value is not None or horizon is None or self.now_ms < horizon
-
-    def _new_horizon(self, header: BatchHeader, kept: list[Record], verdict: _Verdict) -> int | None:
+    def _new_horizon(self, header: BatchHeader, kept: list[KeyAt], verdict: _Verdict) -> int | None:
         """Set once, when the cleaner first passes over a tombstone or a settled marker that stays."""
         if header.delete_horizon is not None or not kept:
             return None
         swept = self.offsets.latest_offset  # newer tombstones have not yet done their work
-        tombstones = not header.control and any(r.value is None and r.offset <= swept for r in kept)
+        tombstones = not header.control and any(
+            tombstone and offset <= swept for offset, _, tombstone in kept
+        )
         return self.now_ms + self.delete_retention_ms if tombstones or verdict.settled_marker else None
 
 
 def map_batch(offsets: OffsetMap, buf: Buffer, pos: int, header: BatchHeader, first_dirty: int) -> None:
     """Enter the keys of a data batch that is not aborted into the map."""
-    for record in read_records(buf, pos):
-        if record.key is not None and record.offset >= first_dirty:
-            offsets.put(record.key, record.offset)
+    for offset, key, _ in record_keys(buf, pos, header):
+        if key is not None and offset >= first_dirty:
+            offsets.put(key, offset)
