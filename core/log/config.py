@@ -12,12 +12,3 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
-
-    @property
-    def index_entries(self) -> int:
-        """How many entries an offset index may hold before the segment rolls."""
-        return self.segment_index_bytes // 8
-
-    @property
-    def time_index_entries(self) -> int:
-        return self.segment_index_bytes // 12

@@ -20,7 +20,7 @@ from rookery.core.log.config import LogConfig
 from rookery.core.log.epochs import LeaderEpochs
 from rookery.core.log.errors import LogDirFailed
 from rookery.core.log.flush import FlushJob
-from rookery.core.log.history import read_epochs
+from rookery.core.log.history import note_epoch, read_epochs
 from rookery.core.log.recovery import Found, open_segments
 from rookery.core.log.scan import MAX_RELATIVE_OFFSET, checked_batches
 from rookery.core.log.segment import Segment
@@ -42,6 +42,7 @@ Placed = list[tuple[int, BatchHeader]]
 
 KEPT_OPEN = 4  # sealed segments of one log whose files and indexes stay at hand
 _base_offset = attrgetter("base_offset")
+_max_timestamp = attrgetter("max_timestamp")
 _make = BatchHeader._make
 
 
@@ -95,7 +96,7 @@ class Log:
         "config", "disk", "end_offset", "failed", "path", "recovery_point", "segments", "start_offset",
     )  # fmt: skip
 
-    def __init__(self, disk: Disk, path: str, config: LogConfig, found: Found, rng: random.Random) -> None:
+    def __init__(self, disk: Disk, path: str, config: LogConfig, found: Found, rng: random.Random | None) -> None:
         self.disk = disk
         self.path = path
         self.config = config
@@ -128,10 +129,10 @@ class Log:
         `clean` says that the log was closed in order (the folder's marker was found); its files are trusted.
         Otherwise all from `recovery_point` on is checked byte for byte and cut to the longest valid prefix.
         `LogCorrupt` is raised for damage below it, and then nothing was changed. None means that the recovery
-        point is unknown: then only the last segment may be cut.
+        point is unknown: then only the last segment may be cut. `rng` draws `segment.jitter.ms`.
         """
         found = open_segments(disk, path, config, clean, recovery_point, log_start_offset, now_ms)
-        return Log(disk, path, config, found, rng or random.Random(0))
+        return Log(disk, path, config, found, rng)
 
     # what it holds
 
@@ -220,47 +221,42 @@ class Log:
             raise LogDirFailed("writing", self.path, OSError(errno.EIO, "an earlier error left it in doubt"))
         if not placed:
             raise CorruptMessageError(f"{self.path}: there is no batch to append")
-        last = placed[-1][1]
-        max_timestamp, of_max = placed[0][1].max_timestamp, placed[0][1].last_offset
-        for _, header in placed[1:]:
-            if header.max_timestamp > max_timestamp:
-                max_timestamp, of_max = header.max_timestamp, header.last_offset
+        first, last = placed[0][1], placed[-1][1]
+        greatest_of = first if first is last else max((header for _, header in placed), key=_max_timestamp)
+        max_timestamp = greatest_of.max_timestamp
         last_offset = last.base_offset + last.last_offset_delta
         rolled = None
         try:
             if self._must_roll(len(data), last_offset, max_timestamp, now_ms):
-                rolled = self.roll(now_ms, _base_for(placed[0][1], last_offset, self.end_offset))
+                rolled = self.roll(now_ms, _base_for(first, last_offset, self.end_offset))
             self.segments[-1].append(data, placed)
         except LogDirFailed as error:
             self.failed = not error.disk_full
             raise
-        self._note_epochs(placed)
+        epochs = self.epochs if self._epochs is None else self._epochs
+        if last.partition_leader_epoch > epochs.latest_epoch:
+            for _, header in placed:
+                note_epoch(epochs, header)
         self.end_offset = last_offset + 1
-        return Appended(
-            placed[0][1].base_offset, last_offset, max_timestamp, of_max, placed, len(data), rolled
-        )
-
-    def _note_epochs(self, placed: Placed) -> None:
-        epochs = self._epochs or self.epochs
-        latest = epochs.latest_epoch
-        for _, header in placed:
-            if header.partition_leader_epoch > latest:
-                epochs.assign(header.partition_leader_epoch, header.base_offset)
-                latest = header.partition_leader_epoch
+        of_max = greatest_of.base_offset + greatest_of.last_offset_delta
+        return Appended(first.base_offset, last_offset, max_timestamp, of_max, placed, len(data), rolled)
 
     # segments
 
     def _must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         active, config = self.segments[-1], self.config
-        if active.size + size > config.segment_bytes:
-            return active.size > 0
+        used = active.size
         if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if active.size == 0:
+        if used == 0:
             return False
         first = active.first_timestamp
         waited = max_timestamp - first if first >= 0 else now_ms - active.created_ms
-        return waited > config.segment_ms - active.jitter_ms or active.indexes_full(config)
+        return (
+            used + size > config.segment_bytes
+            or waited > config.segment_ms - active.jitter_ms
+            or active.index_bytes > config.segment_index_bytes
+        )
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> int:
         """Seal the active segment and begin the next one; returns its base offset."""
@@ -284,7 +280,7 @@ class Log:
 
     def _set_jitter(self) -> None:
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        self.active.jitter_ms = self._rng.randrange(bound) if bound > 0 else 0
+        self.active.jitter_ms = self._rng.randrange(bound) if self._rng is not None and bound > 0 else 0
 
     def _use(self, segment: Segment) -> None:
         """Keep a sealed segment at hand, as the one used last."""
@@ -397,10 +393,11 @@ class Log:
     def _drop_tail(self, keep: int) -> None:
         """Remove segments from the last one back, durably, so that none can come back behind new batches."""
         dropped = self.segments[keep:]
-        del self.segments[keep:]
-        for segment in reversed(dropped):
+        for segment in dropped:
             segment.release()
+        for segment in reversed(dropped):
             self._remove(segment)
+        del self.segments[keep:]
         self._recent = [segment for segment in self._recent if segment in self.segments[:-1]]
         if dropped:
             try:
@@ -445,6 +442,7 @@ class Log:
         taken, self.segments = self.segments[:count], self.segments[count:]
         for segment in taken:
             segment.release()
+        for segment in taken:
             try:
                 segment.rename_files(names.DELETED)
             except OSError as error:

@@ -38,14 +38,18 @@ def open_segments(
     now_ms: int,
 ) -> Found:
     """See `Log.open`."""
+    segments: list[Segment] = []
     try:
-        segments = _segments(disk, folder, config)
+        segments += _segments(disk, folder, config)
         durable = recovery_point if recovery_point and recovery_point > log_start_offset else 0
         found = _checked(disk, folder, segments, clean, None if recovery_point is None else durable)
         if not segments or found.end_offset < log_start_offset:
             found = _started_at(disk, folder, config, segments, log_start_offset, now_ms)
     except OSError as error:
         raise LogDirFailed("opening", folder, error) from error
+    finally:
+        for segment in segments:
+            segment.release()
     found.start_offset = max(log_start_offset, found.segments[0].base_offset)
     if found.epochs is not None:
         found.epochs.truncate_from_start(found.start_offset)

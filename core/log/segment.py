@@ -6,9 +6,16 @@ from typing import NamedTuple
 
 from rookery.core.disk import Buffer, Disk, File, write_whole
 from rookery.core.log import names
-from rookery.core.log.config import LogConfig
 from rookery.core.log.errors import LogCorrupt, LogDirFailed
-from rookery.core.log.indexes import NO_TIMESTAMP, OffsetIndex, Place, TimeIndex, TimePoint
+from rookery.core.log.indexes import (
+    NO_TIMESTAMP,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    OffsetIndex,
+    Place,
+    TimeIndex,
+    TimePoint,
+)
 from rookery.core.log.scan import WINDOW, Invalid, headers
 from rookery.core.wire.batch import HEADER_SIZE, LENGTH_END, MIN_LENGTH, BatchHeader
 
@@ -36,7 +43,7 @@ class Segment:
     __slots__ = (
         "_disk", "_file", "_first_timestamp", "_folder", "_index", "_interval", "_max_timestamp", "_next_offset",
         "_offset_of_max", "_resume_offset", "_resume_position", "_times", "_unindexed",
-        "base_offset", "created_ms", "jitter_ms", "size",
+        "base_offset", "created_ms", "index_bytes", "jitter_ms", "size",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, folder: str, base_offset: int, size: int, interval: int) -> None:
@@ -54,6 +61,7 @@ class Segment:
         self.size = size
         self.created_ms = 0
         self.jitter_ms = 0
+        self.index_bytes = 0  # what the larger index would need for the next batch; the time index keeps one free
         self._max_timestamp = NO_TIMESTAMP
         self._offset_of_max = base_offset
 
@@ -68,6 +76,7 @@ class Segment:
             if segment._file.size():
                 segment._file.truncate(0)
         except OSError as error:
+            segment.release()
             raise LogDirFailed("creating", segment.log_path, error) from error
         return segment
 
@@ -154,7 +163,7 @@ class Segment:
     def _catch_up(self, last: Place | None, last_time: TimePoint | None) -> bool:
         """Walk the batches from the last index entry on; False if that entry does not fit its batch."""
         self._max_timestamp, self._offset_of_max = last_time or (NO_TIMESTAMP, self.base_offset)
-        self._unindexed, self._next_offset = 0, self.base_offset
+        self._unindexed, self._next_offset, self.index_bytes = 0, self.base_offset, 0
         for position, header in self.headers(last.position if last else 0):
             if last is not None and position == last.position and header.last_offset != last.last_offset:
                 return False
@@ -182,7 +191,7 @@ class Segment:
     def start_indexes(self) -> None:
         """Empty indexes, to be filled by `note` from the segment's first batch on."""
         self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
-        self._unindexed, self._next_offset = 0, self.base_offset
+        self._unindexed, self._next_offset, self.index_bytes = 0, self.base_offset, 0
         self._max_timestamp, self._offset_of_max = NO_TIMESTAMP, self.base_offset
         self._resume_offset = _NOWHERE
 
@@ -195,6 +204,7 @@ class Segment:
             self._index.append(last_offset, position)
             self._times.append(self._max_timestamp, self._offset_of_max)
             self._unindexed = 0
+            self.index_bytes = max((len(self._index) + 1) * OFFSET_ENTRY, (len(self._times) + 2) * TIME_ENTRY)
         self._unindexed += header.batch_length + LENGTH_END
         self._next_offset = last_offset + 1
 
@@ -358,7 +368,8 @@ class Segment:
     def index_writes(self) -> list["IndexWrite"]:
         """What the index files lack of what is in memory."""
         writes = []
-        for suffix, width, index in ((names.INDEX, 8, self._index), (names.TIME_INDEX, 12, self._times)):
+        indexes = ((names.INDEX, OFFSET_ENTRY, self._index), (names.TIME_INDEX, TIME_ENTRY, self._times))
+        for suffix, width, index in indexes:
             if index is not None and index.saved != len(index):
                 since = max(index.saved, 0)
                 writes.append(IndexWrite(self.path(suffix), since * width, index.encode(since)))
@@ -373,12 +384,6 @@ class Segment:
     def is_saved(self) -> bool:
         """Whether the index files have all that is known."""
         return all(index is None or index.saved == len(index) for index in (self._index, self._times))
-
-    def indexes_full(self, config: LogConfig) -> bool:
-        index, times = self._index, self._times
-        if index is None or times is None:
-            return False
-        return len(index) >= config.index_entries or len(times) >= config.time_index_entries - 1
 
     def release(self) -> None:
         """Close the file and forget the indexes; the next use brings them back."""

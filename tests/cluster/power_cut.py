@@ -46,7 +46,7 @@ def one_cut(volume: Volume, seed: int) -> Outcome:
     plug = threading.Timer(rng.choice([0.002, 0.01, 0.05, 0.1]) * (1 + rng.random()), volume.cut)
     plug.start()
     try:
-        _live(root, config, rng, life)
+        _live(volume, root, config, rng, life)
     except (OSError, LogDirFailed):
         pass  # the power is gone
     finally:
@@ -55,18 +55,18 @@ def one_cut(volume: Volume, seed: int) -> Outcome:
     return _checked(root, config, life)
 
 
-def _live(root: Path, config: LogConfig, rng: random.Random, life: Life) -> None:
+def _live(volume: Volume, root: Path, config: LogConfig, rng: random.Random, life: Life) -> None:
     disk = FileDisk()
     disk.mkdir(str(root))
     disk.sync_dir(str(root.parent))
     log = Log.open(disk, f"{root}/{PARTITION}", config, recovery_point=0)
     try:
-        _write(log, disk, root, rng, life)
+        _write(volume, log, disk, root, rng, life)
     finally:
         log.abandon()
 
 
-def _write(log: Log, disk: FileDisk, root: Path, rng: random.Random, life: Life) -> None:
+def _write(volume: Volume, log: Log, disk: FileDisk, root: Path, rng: random.Random, life: Life) -> None:
     points = f"{root}/{RECOVERY_POINTS}"
     flush_often = rng.choice([0.01, 0.1, 0.5])
     end_in_order = rng.random() < 0.2
@@ -76,6 +76,8 @@ def _write(log: Log, disk: FileDisk, root: Path, rng: random.Random, life: Life)
         log.append_as_leader(batch([value]), 1 + log.end_offset // 50, 0)
         if rng.random() < flush_often:
             log.flush()
+            if volume.dying:
+                return
             life.durable, life.flushes = log.end_offset, life.flushes + 1
             life.before_truncation.clear()
             write_offsets(disk, points, {PARTITION: log.recovery_point})
@@ -84,7 +86,8 @@ def _write(log: Log, disk: FileDisk, root: Path, rng: random.Random, life: Life)
         if end_in_order and number > 100:
             log.close()
             write_marker(disk, str(root), 7)
-            life.durable, life.closed = log.end_offset, True
+            if not volume.dying:
+                life.durable, life.closed = log.end_offset, True
             return
 
 

@@ -1,13 +1,15 @@
 """Disks that are full, fail to read, to write or to sync."""
 
 import errno
+import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from rookery.core.disk import MemoryDisk
-from rookery.core.log import Log, LogConfig, LogDirFailed
+from rookery.core.disk import FileDisk, MemoryDisk
+from rookery.core.log import Log, LogConfig, LogCorrupt, LogDirFailed
 from tests.unit.core.log.sample import batch, disk, everything, opened
 
 
@@ -127,3 +129,26 @@ def test_errors_while_opening_rolling_and_truncating_are_of_the_same_kind() -> N
         on.fail(operation)
         with pytest.raises(LogDirFailed, match="failed: Input/output error"):
             change(log)
+
+
+def test_no_descriptor_is_left_open_by_what_failed(tmp_path: Path) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    real, path, config = FileDisk(), str(tmp_path / "orders-0"), LogConfig(segment_bytes=200)
+    before = descriptors()
+    log = Log.open(real, path, config, recovery_point=0)
+    for _ in range(20):
+        log.append_as_leader(batch([b"x"]), 1, 0)
+    log.truncate_to(15)
+    log.flush()
+    log.abandon()
+    assert descriptors() == before
+    damaged = log.segments[3].log_path
+    os.truncate(damaged, os.stat(damaged).st_size - 1)
+    for point in (15, None):
+        with pytest.raises(LogCorrupt):
+            Log.open(real, path, config, recovery_point=point)
+    assert descriptors() == before
+    Log.open(real, path, config, recovery_point=0)
+    assert descriptors() == before
