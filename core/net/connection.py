@@ -8,7 +8,7 @@ function at once, with its records still views into the receive buffer: what a f
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from rookery.core.errors import UnsupportedVersionError
 from rookery.core.net.network import Network, SocketNetwork
@@ -150,9 +150,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- asyncio's side -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"a byte stream is needed, not {transport!r}")
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.get_buffer()
