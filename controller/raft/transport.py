@@ -8,8 +8,9 @@ is the first sign of the leader's death.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import grpc
 import grpc.aio
@@ -42,9 +43,13 @@ class Inbox(Protocol):
     def leader_connection_closed(self, leader_id: int) -> None: ...
 
 
-class _Peer(NamedTuple):
+@dataclass(slots=True)
+class _Peer:
     channel: grpc.aio.Channel
     stub: Any  # the generated stub has no types
+    answered: bool = False
+    """Whether the last call was answered: only then does a failure mean that a connection closed, rather than
+    that there still is none."""
 
 
 class Transport:
@@ -101,20 +106,22 @@ class Transport:
         await asyncio.gather(*peers)
 
     async def _call(self, to: int, endpoint: str, request: m.Message, spawn: Spawn) -> None:
+        peer = self._peer(endpoint, spawn) if endpoint else None
         try:
-            if not endpoint:
+            if peer is None:
                 raise ConnectionError(f"no address of node {to} is known")
-            response = await self._ask(self._peer(endpoint, spawn).stub, to, request)
+            response = await self._ask(peer.stub, to, request)
         except grpc.aio.AioRpcError as error:
-            self._inbox.request_failed(to, request.correlation)
-            self._complain(to, endpoint, f"{error.code().name}: {error.details()}")
-            held_open = isinstance(request, m.FetchRequest | m.FetchSnapshotRequest)
-            if held_open and error.code() == grpc.StatusCode.UNAVAILABLE and to >= 0:
-                self._inbox.leader_connection_closed(to)
+            self._failed(to, endpoint, request, f"{error.code().name}: {error.details()}")
+            if peer is not None and error.code() == grpc.StatusCode.UNAVAILABLE:
+                closed, peer.answered = peer.answered, False
+                if closed and to >= 0:
+                    self._inbox.leader_connection_closed(to)
         except (ConnectionError, CorruptMessageError, ValueError) as error:
-            self._inbox.request_failed(to, request.correlation)
-            self._complain(to, endpoint, str(error))
+            self._failed(to, endpoint, request, str(error))
         else:
+            if peer is not None:
+                peer.answered = True
             self._complained.discard(endpoint)
             self._inbox.received(response)
         finally:
@@ -155,8 +162,9 @@ class Transport:
         self._peers.move_to_end(endpoint)
         return self._peers[endpoint]
 
-    def _complain(self, to: int, endpoint: str, why: str) -> None:
-        """One line when a peer becomes unreachable or refuses, not one for each attempt."""
+    def _failed(self, to: int, endpoint: str, request: m.Message, why: str) -> None:
+        """Tell the core, and people once: when a peer begins to fail, not at each attempt."""
+        self._inbox.request_failed(to, request.correlation)
         if endpoint not in self._complained:
             self._complained.add(endpoint)
             _log.warning("raft.peer.failed", peer=to, endpoint=endpoint, why=why)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class Words:
         self.leader = (-1, 0)
         self.waiting: dict[str, asyncio.Future[int]] = {}
         self.peers_closed: list[int] = []
+        self.news = asyncio.Event()
         self._leads = leads
 
     def on_commit(self, batch: CommittedBatch) -> None:
@@ -49,6 +51,7 @@ class Words:
             if waiting is not None and not waiting.done():
                 waiting.set_result(offset)
         self.end = SnapshotId(batch.last_offset + 1, batch.epoch)
+        self.news.set()
 
     def on_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> None:
         self.words = [value.decode() for value in values]
@@ -92,6 +95,8 @@ class SideDoor:
                 words = self._words
                 self._plane.node.write_snapshot(words.end, [word.encode() for word in words.words])
                 return {}
+            case "load":
+                return await self._load(**json.loads(request["shape"]))
             case "words":
                 return {"words": self._words.words}
             case "metrics":
@@ -112,6 +117,18 @@ class SideDoor:
             return {"unknown": "leadership was lost, or the commit took too long"}
         finally:
             words.waiting.pop(word, None)
+
+    async def _load(self, batches: int, width: int, size: int, outstanding: int) -> dict[str, object]:
+        """Have `batches` of `width` values committed, so many outstanding at a time; how long that took."""
+        words, node, value = self._words, self._plane.node, "x" * size
+        proposed, started, wanted = 0, time.monotonic(), len(words.words) + batches * width
+        while len(words.words) < wanted:
+            while proposed < batches and wanted - len(words.words) - (batches - proposed) * width < outstanding * width:
+                node.propose(words.epoch, [value.encode()] * width)
+                proposed += 1
+            words.news.clear()
+            await words.news.wait()
+        return {"seconds": time.monotonic() - started}
 
     def _look(self) -> dict[str, object]:
         words = self._words
