@@ -207,6 +207,7 @@ class CleaningJob:
                 for pos, header in batches(chunk, partial_end=True):
                     verify(chunk, pos, header)
                     yield chunk, pos, header
+                    self.throttle.breathe()
                     position += header.size
         except (CorruptMessageError, WireError) as error:
             raise LogCorrupt(segment.path, position, str(error)) from None

@@ -1,8 +1,13 @@
-"""A limit on bytes a second for work that runs in a thread."""
+"""Limits for work that runs in a thread: bytes a second, and how long it keeps the interpreter to itself."""
 
 import threading
 import time
 from collections.abc import Callable
+
+STRETCH_S = 0.001
+BREATH_S = 0.0001
+"""After a stretch of computing the thread sleeps for a breath: the event loop wants the interpreter's lock
+and would else get it only after the switch interval, five times a stretch."""
 
 
 class CancelledWork(Exception):
@@ -18,7 +23,7 @@ class Throttle:
     def __init__(self, bytes_per_second: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.bytes_per_second = bytes_per_second
         self._monotonic = monotonic
-        self._paid_until = monotonic()
+        self._paid_until = self._rested = monotonic()
         self._cancelled = threading.Event()
 
     def took(self, size: int) -> None:
@@ -28,6 +33,13 @@ class Throttle:
         self._paid_until = max(self._paid_until, now - 1.0) + size / self.bytes_per_second
         if self._paid_until > now and self._cancelled.wait(self._paid_until - now):
             raise CancelledWork
+
+    def breathe(self) -> None:
+        """Between two steps of computing."""
+        now = self._monotonic()
+        if now - self._rested > STRETCH_S:
+            time.sleep(BREATH_S)
+            self._rested = self._monotonic()
 
     def cancel(self) -> None:
         self._cancelled.set()
