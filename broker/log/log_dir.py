@@ -13,8 +13,9 @@ from uuid import UUID
 
 from rookery.broker.log import folders
 from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.dir_lock import DirInUseError, DirLock
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.core.disk import Disk
+from rookery.core.disk import Disk, FileDisk
 from rookery.core.errors import KafkaStorageError
 from rookery.core.log import LogDirFailed
 from rookery.core.log.checkpoint_file import CheckpointDamaged
@@ -38,7 +39,7 @@ T = TypeVar("T")
 
 
 class LogDirRefused(Exception):
-    """A log dir belongs to another cluster or node: the node must not start on it."""
+    """A log dir belongs to another cluster, node or process: the node must not start on it."""
 
 
 class LogDir:
@@ -55,6 +56,7 @@ class LogDir:
         """The partitions whose place is here, usable or not."""
         self.offsets: dict[str, dict[TopicPartition, int]] = {}
         """The checkpoints as they were read at start, by file name."""
+        self.lock: DirLock | None = None
         self.worker = ThreadPoolExecutor(1, thread_name_prefix=f"log-dir-{os.path.basename(path)}")
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -123,6 +125,12 @@ class LogDir:
         for name, values in offsets.items():
             write_offsets(self.disk, f"{self.path}/{name}", values)
 
+    def release(self) -> None:
+        """Let go of the thread and the lock; the dir may be taken by another process from now on."""
+        self.worker.shutdown(wait=False)
+        if self.lock is not None:
+            self.lock.release()
+
     def mark_clean(self, broker_epoch: int) -> None:
         """Say that everything was closed in order: the last thing that is written. Blocks."""
         write_marker(self.disk, self.path, broker_epoch)
@@ -137,6 +145,30 @@ def open_log_dir(
     Raises `LogDirRefused` if it is another cluster's or node's, OSError if it cannot be used.
     """
     disk.mkdir(path)
+    lock = DirLock(path) if isinstance(disk, FileDisk) else None
+    if lock is not None:
+        _take(lock)
+    try:
+        opened = _identified(disk, path, cluster_id, node_id, new_id)
+        for name in CHECKPOINTS:
+            opened.offsets[name] = _checkpoint(opened, name)
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+    opened.lock = lock
+    return opened
+
+
+def _take(lock: DirLock) -> None:
+    try:
+        lock.take()
+    except DirInUseError as error:
+        raise LogDirRefused(str(error)) from None
+
+
+def _identified(disk: Disk, path: str, cluster_id: str, node_id: int, new_id: Callable[[], UUID]) -> LogDir:
+    """The dir, if it is ours or nobody's yet."""
     try:
         meta = MetaProperties.read(disk, path)
     except CheckpointDamaged as error:
@@ -148,10 +180,7 @@ def open_log_dir(
         raise LogDirRefused(f"{path} belongs to cluster {meta.cluster_id}, this node to {cluster_id}")
     if meta.node_id != node_id:
         raise LogDirRefused(f"{path} belongs to node {meta.node_id}, this is node {node_id}")
-    opened = LogDir(disk, path, meta.directory_id, clean_epoch=take_marker(disk, path))
-    for name in CHECKPOINTS:
-        opened.offsets[name] = _checkpoint(opened, name)
-    return opened
+    return LogDir(disk, path, meta.directory_id, clean_epoch=take_marker(disk, path))
 
 
 def _checkpoint(opened: LogDir, name: str) -> dict[TopicPartition, int]:

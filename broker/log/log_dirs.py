@@ -297,7 +297,7 @@ class LogDirs:
         except OSError as error:
             self.dir_failed(log_dir, LogDirFailed("closing", log_dir.path, error))
         finally:
-            log_dir.worker.shutdown(wait=False)
+            log_dir.release()
 
     def _close_in_thread(self, log_dir: LogDir, broker_epoch: int) -> None:
         for partition in self.in_dir(log_dir):

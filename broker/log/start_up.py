@@ -79,13 +79,18 @@ class StartUp:
     async def open_all(self, paths: Sequence[str]) -> Opened:
         """Raises `LogDirRefused` if the node must not run on these dirs."""
         opened = Opened([], {})
-        for path in paths:
-            await self._open_dir(path, opened)
-        if not opened.dirs:
-            raise LogDirRefused(f"none of the log dirs can be used: {opened.offline}")
-        _refuse_twins(opened.dirs)
-        found = {log_dir: await log_dir.run(log_dir.partitions) for log_dir in opened.dirs}
-        _refuse_duplicates(found)
+        try:
+            for path in paths:
+                await self._open_dir(path, opened)
+            if not opened.dirs:
+                raise LogDirRefused(f"none of the log dirs can be used: {opened.offline}")
+            _refuse_twins(opened.dirs)
+            found = {log_dir: await log_dir.run(log_dir.partitions) for log_dir in opened.dirs}
+            _refuse_duplicates(found)
+        except LogDirRefused:
+            for log_dir in opened.dirs:
+                log_dir.release()
+            raise
         await self._recover(found, opened)
         return opened
 

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 from dataclasses import replace
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from rookery.broker.log.log_dir import LogDirRefused
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.core.clock import ManualClock
+from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaStorageError, UnknownTopicOrPartitionError
 from rookery.core.log import LogCorrupt, LogDirFailed, names
 from rookery.core.types import TopicPartition
@@ -124,6 +126,18 @@ async def test_a_copied_dir_and_a_damaged_meta_file_are_refused() -> None:
     disk.edit("/b/meta.properties", b"version=1\n")
     with pytest.raises(LogDirRefused, match="missing"):
         await log_dirs(disk, ["/a", "/b"]).start()
+
+
+async def test_a_dir_in_use_by_another_process_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path)
+    first = log_dirs(FileDisk(), [path])
+    await first.start()
+    with pytest.raises(LogDirRefused, match="in use by another process"):
+        await log_dirs(FileDisk(), [path]).start()
+    await first.stop(1)
+    again = log_dirs(FileDisk(), [path])
+    await again.start()
+    await again.stop(2)
 
 
 async def test_a_partition_in_two_dirs_is_refused() -> None:
