@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class Life:
     durable: int = 0
     flushes: int = 0
     closed: bool = False
+    reached: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass
@@ -43,16 +45,24 @@ def one_cut(volume: Volume, seed: int) -> Outcome:
     segment_bytes, interval = rng.choice([2_000, 20_000, 200_000]), rng.choice([0, 500, 4096])
     config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=interval)
     life = Life()
-    plug = threading.Timer(rng.choice([0.002, 0.01, 0.05, 0.1]) * (1 + rng.random()), volume.cut)
+    plug = threading.Thread(target=_pull, args=(volume, life, rng.random() / 500))
     plug.start()
     try:
         _live(volume, root, config, rng, life)
     except (OSError, LogDirFailed):
         pass  # the power is gone
     finally:
+        life.reached.set()
         plug.join()
     volume.restore()
     return _checked(root, config, life)
+
+
+def _pull(volume: Volume, life: Life, delay: float) -> None:
+    """Cut when the writer has come far enough, a moment later, in the middle of whatever it does then."""
+    life.reached.wait(60)
+    time.sleep(delay)
+    volume.cut()
 
 
 def _live(volume: Volume, root: Path, config: LogConfig, rng: random.Random, life: Life) -> None:
@@ -70,7 +80,10 @@ def _write(volume: Volume, log: Log, disk: FileDisk, root: Path, rng: random.Ran
     points = f"{root}/{RECOVERY_POINTS}"
     flush_often = rng.choice([0.01, 0.1, 0.5])
     end_in_order = rng.random() < 0.2
+    cut_at = rng.randint(5, 120)
     for number in range(100_000):
+        if number == cut_at:
+            life.reached.set()
         value = b"%d-" % number + rng.randbytes(rng.choice([0, 50, 1500]))
         life.values.append(value)
         log.append_as_leader(batch([value]), 1 + log.end_offset // 50, 0)
@@ -83,7 +96,7 @@ def _write(volume: Volume, log: Log, disk: FileDisk, root: Path, rng: random.Ran
             write_offsets(disk, points, {PARTITION: log.recovery_point})
         if rng.random() < 0.02:
             _truncate(log, disk, points, rng, life)
-        if end_in_order and number > 100:
+        if end_in_order and number > 40:
             log.close()
             write_marker(disk, str(root), 7)
             if not volume.dying:

@@ -144,11 +144,10 @@ def test_no_descriptor_is_left_open_by_what_failed(tmp_path: Path) -> None:
     log.flush()
     log.abandon()
     assert descriptors() == before
-    damaged = log.segments[3].log_path
-    os.truncate(damaged, os.stat(damaged).st_size - 1)
-    for point in (15, None):
+    for damaged, point in ((log.active.log_path, 15), (log.segments[3].log_path, None)):
+        os.truncate(damaged, os.stat(damaged).st_size - 1)
         with pytest.raises(LogCorrupt):
             Log.open(real, path, config, recovery_point=point)
-    assert descriptors() == before
+        assert descriptors() == before
     Log.open(real, path, config, recovery_point=0)
     assert descriptors() == before
