@@ -28,8 +28,16 @@ PURE = (
     "controller/raft/progress.py",
     "controller/raft/quorum.py",
     "controller/raft/voters.py",
+    "broker/log/compaction.py",
+    "broker/log/compaction_plan.py",
+    "broker/log/folders.py",
+    "broker/log/markers.py",
+    "broker/log/offset_map.py",
+    "broker/log/producer_snapshot.py",
     "broker/log/producer_state.py",
+    "broker/log/record_keys.py",
     "broker/log/retention.py",
+    "broker/log/transaction_index.py",
     "broker/replication/replica_state.py",
 )
 IMPURE = {
