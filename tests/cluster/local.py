@@ -1,0 +1,168 @@
+"""A cluster of real processes for tests: started with `rookery up`, faults by signals, facts over HTTP and Kafka."""
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rookery.client.local import launcher
+from rookery.client.local.cluster_file import ClusterFile, RunningNode
+
+POLL_S = 0.05
+WAIT_S = 30.0
+
+
+def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> Any:
+    """Poll until `condition` gives something true, and return that."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout_s:.0f} s in vain for {what}")
+        time.sleep(POLL_S)
+
+
+class LocalCluster:
+    """Nodes on this machine. Every fault is a real one."""
+
+    def __init__(self, folder: Path, nodes: int, options: dict[str, str]) -> None:
+        self.folder = folder
+        self._nodes = nodes
+        self._options = options
+        self.file: ClusterFile = self.up()
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    def up(self, nodes: int | None = None, port: int = 0) -> ClusterFile:
+        """Start what does not run."""
+        self._nodes = nodes or self._nodes
+        wish = launcher.Wish(self.folder, self._nodes, port, self._options, ephemeral=False)
+        self.file = launcher.bring_up(wish, lambda _: None)
+        return self.file
+
+    def down(self) -> None:
+        self.resume_all()
+        launcher.bring_down(self.folder, lambda _: None)
+
+    @property
+    def bootstrap(self) -> str:
+        return self.file.bootstrap
+
+    def node(self, node_id: int) -> RunningNode:
+        return next(node for node in self.file.nodes if node.id == node_id)
+
+    @property
+    def ids(self) -> list[int]:
+        return [node.id for node in self.file.nodes]
+
+    # --- faults ---------------------------------------------------------------------------------------------
+
+    def kill(self, node_id: int) -> None:
+        """kill -9, and wait until the process is gone."""
+        os.kill(self.node(node_id).pid, signal.SIGKILL)
+        wait_for(lambda: launcher.has_ended(self.node(node_id)), f"node {node_id} to be gone")
+
+    def stop(self, node_id: int) -> None:
+        """Controlled shutdown of one node."""
+        launcher.stop_node(self.node(node_id), lambda _: None)
+
+    def pause(self, node_id: int) -> None:
+        os.kill(self.node(node_id).pid, signal.SIGSTOP)
+
+    def resume(self, node_id: int) -> None:
+        os.kill(self.node(node_id).pid, signal.SIGCONT)
+
+    def resume_all(self) -> None:
+        for node in self.file.nodes:
+            if not launcher.has_ended(node):
+                self.resume(node.id)
+
+    def wipe(self, node_id: int) -> None:
+        """An empty disk for a node that is down."""
+        shutil.rmtree(self.node(node_id).data)
+
+    # --- facts ----------------------------------------------------------------------------------------------
+
+    def http(self, node_id: int, page: str) -> str:
+        with urllib.request.urlopen(f"http://{self.node(node_id).http}{page}", timeout=5) as answer:
+            return str(answer.read(), "utf-8")
+
+    def health(self, node_id: int) -> dict[str, Any]:
+        """The node's own report; empty if it does not answer."""
+        try:
+            return dict(json.loads(self.http(node_id, "/healthz?verbose")))
+        except urllib.error.HTTPError as error:
+            return dict(json.load(error))
+        except OSError:
+            return {}
+
+    def metric(self, node_id: int, name: str) -> float:
+        """The sum of a metric's samples on one node."""
+        lines = self.http(node_id, "/metrics").splitlines()
+        values = [line.rpartition(" ")[2] for line in lines if line.startswith((name + " ", name + "{"))]
+        return sum(map(float, values))
+
+    def active_controllers(self) -> list[int]:
+        return [n for n in self.ids if self.health(n).get("controller", {}).get("active")]
+
+    def active_controller(self) -> int:
+        found = wait_for(lambda: len(self.active_controllers()) == 1 and self.active_controllers(), "one controller")
+        return int(found[0])
+
+    def log(self, node_id: int) -> str:
+        return (Path(self.node(node_id).data) / "node.log").read_text()
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def create_topic(
+        self, name: str, partitions: int = 1, replicas: int = -1, config: dict[str, str] | None = None
+    ) -> None:
+        topic = NewTopic(name, partitions, replicas, config=config or {})
+        self.admin().create_topics([topic])[name].result(WAIT_S)
+
+    def partition(self, topic: str, index: int = 0) -> Any:
+        """librdkafka's view: .leader, .replicas, .isrs."""
+        return self.admin().list_topics(topic, timeout=WAIT_S).topics[topic].partitions[index]
+
+    def leader(self, topic: str, index: int = 0) -> int:
+        found = wait_for(lambda: self.partition(topic, index).leader > 0 and self.partition(topic, index), "a leader")
+        return int(found.leader)
+
+    def wait_in_sync(self, topic: str, partitions: int = 1, replicas: int = 3) -> None:
+        for index in range(partitions):
+            wait_for(
+                lambda index=index: len(self.partition(topic, index).isrs) == replicas,  # type: ignore[misc]
+                f"{topic}-{index} to have {replicas} replicas in sync",
+            )
+
+
+@contextmanager
+def local_cluster(nodes: int = 3, **options: str) -> Iterator[LocalCluster]:
+    """A cluster in a folder of its own; option names with ``__`` for dots. Logs are shown when the test fails."""
+    folder = Path(tempfile.mkdtemp(prefix="rookery-test-"))
+    cluster = LocalCluster(folder, nodes, {name.replace("__", "."): value for name, value in options.items()})
+    try:
+        yield cluster
+    except BaseException:
+        for node_id in cluster.ids:
+            tail = "\n".join(cluster.log(node_id).splitlines()[-40:])
+            print(f"--- the end of node {node_id}'s log\n{tail}")
+        raise
+    finally:
+        try:
+            cluster.down()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
