@@ -1,0 +1,41 @@
+"""What a coordinator's pure state wants done after one input: records to write, answers to give."""
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from rookery.core.errors import KafkaError
+
+R = TypeVar("R")
+
+
+class Instant(NamedTuple):
+    """One moment on both clocks: deadlines count on the first, what is stored carries the second."""
+
+    ms: int
+    """Of a clock that never jumps."""
+    wall_ms: int
+
+
+class Receiver(Protocol):
+    """Whoever waits for an answer. Pure code only carries it to its answer."""
+
+    def complete(self, response: Any) -> None: ...
+
+    def refuse(self, error: KafkaError) -> None:
+        """Nothing came of it: what was decided could not be written, or this coordinator is one no longer."""
+
+
+class Answer(NamedTuple):
+    to: Receiver
+    response: Any
+
+
+@dataclass(slots=True)
+class Step(Generic[R]):
+    """The answers may be given when the records, and all written before them, are committed."""
+
+    records: list[R] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+    def answer(self, to: Receiver, response: Any) -> None:
+        self.answers.append(Answer(to, response))

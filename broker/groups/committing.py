@@ -1,0 +1,125 @@
+"""Committing and fetching offsets."""
+
+from collections.abc import Callable, Sequence
+
+from rookery.broker.groups.group import Group
+from rookery.broker.groups.members import Identity
+from rookery.broker.groups.records import NO_TIMESTAMP, OffsetCommitValue, OffsetRecord
+from rookery.broker.groups.state import GroupsState
+from rookery.broker.groups.step import Instant, Receiver, Step
+from rookery.core.errors import ErrorCode, IllegalGenerationError
+from rookery.core.types import TopicPartition
+from rookery.core.wire.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from rookery.core.wire.apis.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+NO_OFFSET = -1
+
+Exists = Callable[[str, int], bool]
+"""Whether there is a partition of this topic and number."""
+
+
+def commit(
+    state: GroupsState, request: OffsetCommitRequest, to: Receiver, now: Instant, exists: Exists
+) -> Step:
+    """OffsetCommit: each partition is answered by itself. Raises KafkaError where the group refuses them all."""
+    generation = request.generation_id_or_member_epoch
+    group = state.groups.get(request.group_id)
+    if group is None and generation >= 0:
+        raise IllegalGenerationError(f"there is no group {request.group_id!r}, let alone generation {generation}")
+    group = group or state.find_or_make(request.group_id)
+    group.check_commit(Identity(request.member_id, request.group_instance_id), generation, now)
+    step = Step()
+    expires = NO_TIMESTAMP
+    if request.retention_time_ms >= 0:
+        expires = now.wall_ms + request.retention_time_ms
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            error = _refusal(partition, state.options.offset_metadata_max_bytes)
+            if not exists(topic.name, partition.partition_index):
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answers.append(
+                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+            )
+            if error is ErrorCode.NONE:
+                value = _value(partition, now.wall_ms, expires)
+                step.records.append(OffsetRecord(group.id, topic.name, partition.partition_index, value))
+        topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    step.answer(to, OffsetCommitResponse(topics=topics))
+    return step
+
+
+def _refusal(partition: OffsetCommitRequestPartition, metadata_max_bytes: int) -> ErrorCode:
+    metadata = partition.committed_metadata
+    if metadata is not None and len(metadata.encode()) > metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _value(partition: OffsetCommitRequestPartition, now_ms: int, expires: int) -> OffsetCommitValue:
+    return OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=now_ms,
+        expire_timestamp=expires,
+    )
+
+
+def fetch(state: GroupsState, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
+    """OffsetFetch for one group: what nobody committed is -1 and no error."""
+    group = state.groups.get(request.group_id)
+    asked: dict[str, Sequence[int]]
+    if request.topics is None:
+        asked = _all_topics(group)
+    else:
+        asked = {topic.name: topic.partition_indexes for topic in request.topics}
+    return OffsetFetchResponseGroup(
+        group_id=request.group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic,
+                partitions=[_fetched(group, TopicPartition(topic, index), require_stable) for index in indexes],
+            )
+            for topic, indexes in asked.items()
+        ],
+    )
+
+
+def _all_topics(group: Group | None) -> dict[str, Sequence[int]]:
+    topics: dict[str, list[int]] = {}
+    for partition, _ in group.offsets if group is not None else ():
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    return {topic: sorted(indexes) for topic, indexes in topics.items()}
+
+
+def _fetched(group: Group | None, partition: TopicPartition, require_stable: bool) -> OffsetFetchResponsePartitions:
+    index = partition.partition
+    if group is not None and require_stable and group.offsets.is_unstable(partition):
+        return OffsetFetchResponsePartitions(
+            partition_index=index,
+            committed_offset=NO_OFFSET,
+            metadata="",
+            error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        )
+    value = group.offsets.get(partition) if group is not None else None
+    if value is None:
+        return OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, metadata="")
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+    )

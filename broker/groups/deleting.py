@@ -1,0 +1,113 @@
+"""Offsets and groups that go: on request, by age, or because their topic is gone. All of it is tombstones."""
+
+from collections.abc import Callable, Iterable
+
+from rookery.broker.groups.group import Group, GroupState
+from rookery.broker.groups.offsets import Since
+from rookery.broker.groups.records import NO_TIMESTAMP, GroupRecord, OffsetRecord
+from rookery.broker.groups.state import GroupsState
+from rookery.broker.groups.step import Instant, Receiver, Step
+from rookery.broker.groups.subscription import CONSUMER
+from rookery.core.errors import ErrorCode, GroupIdNotFoundError, NonEmptyGroupError
+from rookery.core.types import TopicPartition
+from rookery.core.wire.apis.delete_groups import DeletableGroupResult
+from rookery.core.wire.apis.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+Exists = Callable[[str, int], bool]
+
+
+def delete_group(state: GroupsState, group_id: str, to: Receiver) -> Step:
+    """One entry of DeleteGroups. Raises KafkaError for a group that is not there or has members."""
+    group = state.groups.get(group_id)
+    if group is None or group.state is GroupState.DEAD:
+        raise GroupIdNotFoundError(f"there is no group {group_id!r}")
+    if group.state is not GroupState.EMPTY:
+        raise NonEmptyGroupError(f"group {group_id!r} is {group.state.value} with {len(group.members)} members")
+    step = Step()
+    step.records += _tombstones(group, group.offsets.partitions())
+    step.records.append(GroupRecord(group_id, None))
+    step.answer(to, DeletableGroupResult(group_id=group_id))
+    return step
+
+
+def delete_offsets(state: GroupsState, request: OffsetDeleteRequest, to: Receiver, exists: Exists) -> Step:
+    """OffsetDelete: offsets of topics that no member subscribes to. Raises KafkaError."""
+    group = state.groups.get(request.group_id)
+    if group is None or group.state is GroupState.DEAD:
+        raise GroupIdNotFoundError(f"there is no group {request.group_id!r}")
+    subscribed: frozenset[str] | None = frozenset()
+    if group.members:
+        subscribed = group.subscribed_topics
+        if group.protocol_type != CONSUMER:
+            raise NonEmptyGroupError(f"group {group.id!r} has members of type {group.protocol_type!r}")
+    step = Step()
+    topics = []
+    for topic in request.topics:
+        in_use = subscribed is None or topic.name in subscribed
+        topics.append(_delete_of_topic(group, topic, step, in_use, exists))
+    step.answer(to, OffsetDeleteResponse(topics=topics))
+    return step
+
+
+def _delete_of_topic(
+    group: Group, topic: OffsetDeleteRequestTopic, step: Step, in_use: bool, exists: Exists
+) -> OffsetDeleteResponseTopic:
+    answers = []
+    for asked in topic.partitions:
+        partition = TopicPartition(topic.name, asked.partition_index)
+        error = ErrorCode.NONE
+        if not exists(*partition):
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif in_use:
+            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        elif partition in group.offsets:
+            step.records += _tombstones(group, [partition])
+        answers.append(OffsetDeleteResponsePartition(partition_index=partition.partition, error_code=error))
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=answers)
+
+
+def expire(state: GroupsState, group: Group, now: Instant) -> Step:
+    """Drop offsets kept for long enough, and with the last of them a group that has no members."""
+    step = Step()
+    condition = _retention_of(group)
+    expired: list[TopicPartition] = []
+    if condition is not None:
+        since, keep = condition
+        expired = group.offsets.expired(now.wall_ms, state.options.offsets_retention_ms, since, keep)
+    step.records += _tombstones(group, expired)
+    nothing_left = set(group.offsets.partitions()) <= set(expired)
+    if group.state is GroupState.EMPTY and nothing_left and not group.expects_members:
+        step.records.append(GroupRecord(group.id, None))
+    return step
+
+
+def _retention_of(group: Group) -> tuple[Since, frozenset[str]] | None:
+    """From when on the retention of a group's offsets counts, and whose topics are in use; None: nothing expires."""
+    if group.protocol_type is None:
+        return (lambda value: value.commit_timestamp), frozenset()
+    if group.state is GroupState.EMPTY:
+        emptied = group.state_timestamp
+        if emptied == NO_TIMESTAMP:
+            return (lambda value: value.commit_timestamp), frozenset()
+        return (lambda value: emptied), frozenset()
+    subscribed = group.subscribed_topics
+    if group.state is GroupState.STABLE and subscribed is not None:
+        return (lambda value: value.commit_timestamp), subscribed
+    return None
+
+
+def drop_topics(group: Group, gone: Callable[[str], bool]) -> Step:
+    """Forget the offsets of topics that were deleted."""
+    step = Step()
+    step.records += _tombstones(group, group.offsets.of_topics(gone))
+    return step
+
+
+def _tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[OffsetRecord]:
+    return [OffsetRecord(group.id, partition.topic, partition.partition, None) for partition in partitions]

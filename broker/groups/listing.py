@@ -1,0 +1,69 @@
+"""Groups as administrators see them."""
+
+from collections.abc import Collection
+
+from rookery.broker.groups.group import Group, GroupState
+from rookery.broker.groups.members import Member
+from rookery.broker.groups.state import GroupsState
+from rookery.core.errors import ErrorCode
+from rookery.core.wire.apis.describe_groups import DescribedGroup, DescribedGroupMember
+from rookery.core.wire.apis.list_groups import ListedGroup
+
+TELLS_UNKNOWN_FROM = 6
+"""From this version on DescribeGroups tells an unknown group from a dead one."""
+
+
+def listed(state: GroupsState, states: Collection[str], kinds: Collection[str]) -> list[ListedGroup]:
+    """ListGroups: empty filters let everything pass; they do not mind upper and lower case."""
+    wanted_states = {each.lower() for each in states}
+    wanted_kinds = {each.lower() for each in kinds}
+    return [
+        ListedGroup(
+            group_id=group.id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=group.kind,
+        )
+        for group in state.groups.values()
+        if (not wanted_states or group.state.value.lower() in wanted_states)
+        and (not wanted_kinds or group.kind in wanted_kinds)
+    ]
+
+
+def described(state: GroupsState, group_id: str, version: int) -> DescribedGroup:
+    """DescribeGroups: metadata and assignments are shown while they are valid, in a stable group."""
+    group = state.groups.get(group_id)
+    if group is None:
+        return not_found(group_id, version)
+    stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[_member(group, member, stable) for member in group.members],
+    )
+
+
+def not_found(group_id: str, version: int) -> DescribedGroup:
+    tells = version >= TELLS_UNKNOWN_FROM
+    return DescribedGroup(
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND if tells else ErrorCode.NONE,
+        error_message=f"Group {group_id} not found." if tells else None,
+        group_id=group_id,
+        group_state=GroupState.DEAD.value,
+        protocol_type="",
+        protocol_data="",
+        members=(),
+    )
+
+
+def _member(group: Group, member: Member, stable: bool) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol) if stable else b"",
+        member_assignment=member.assignment if stable else b"",
+    )
