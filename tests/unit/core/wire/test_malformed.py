@@ -1,20 +1,25 @@
 """Bytes from strangers: whatever they are, the codec answers with a message or with its own error."""
 
+import re
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from rookery.core.wire.api import Api
 from rookery.core.wire.apis import by_key
+from rookery.core.wire.apis.consumer_group_describe import CONSUMER_GROUP_DESCRIBE
+from rookery.core.wire.apis.describe_topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from rookery.core.wire.apis.fetch import FETCH
 from rookery.core.wire.apis.metadata import METADATA
 from rookery.core.wire.apis.offset_commit import OFFSET_COMMIT
 from rookery.core.wire.apis.produce import PRODUCE
 from rookery.core.wire.header import read_request_header, read_response_header
 from rookery.core.wire.primitives import WireError
+from rookery.core.wire.schema import Array, Struct, Uuid, field
 from tests.golden.wire.damage import mutants
 from tests.golden.wire.messages import EVERY_VERSION, SIDES, case_id, random_message
 from tests.soak.soak_frames import one_round
@@ -120,6 +125,45 @@ def test_announced_sizes_cost_nothing(api: Api[Any, Any], version: int, raw: byt
     finally:
         tracemalloc.stop()
     assert peak < 100_000
+
+
+NO_TOPICS = bytes(25) + b"\x01\x01\x01"  # a Fetch request up to its tags
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "raw", "reason"),
+    [
+        (METADATA, 8, b"\x00\x00\x00\x09" + bytes(17), "9 of MetadataRequest.topics, 17 bytes remain"),
+        (METADATA, 12, b"\x0a" + bytes(17), "9 of MetadataRequest.topics, 17 bytes remain"),
+        (FETCH, 12, bytes(25) + b"\x02\x02a\x0b" + bytes(300), "10 of FetchTopic.partitions, 300 bytes remain"),
+        (FETCH, 12, NO_TOPICS + b"\x03\x63\x00\x64\x00\x00", "3 tagged fields, 5 bytes remain"),
+        (FETCH, 12, NO_TOPICS + b"\x01\x63\x05ab", "tag 99 reaches past the message"),
+        (FETCH, 12, NO_TOPICS + b"\x01\x00\x02\x04abc and more", "tag 0 is longer than its size says"),
+        (FETCH, 12, bytes(25) + b"\x02\x02a\x01\x03" + b"\x63\x00\x64\x00\x00", "3 tagged fields announced"),
+        (FETCH, 12, bytes(25) + b"\x02\x02a\x01\x01" + b"\x63\x05ab", "5 bytes reaches 3 bytes past"),
+        (DESCRIBE_TOPIC_PARTITIONS, 0, b"\x00\x00\x00\x00\x00\x00", "topics must not be null"),
+        (CONSUMER_GROUP_DESCRIBE, 0, b"\x03\x00\x00", "null at byte 1"),
+    ],
+)
+def test_the_reason_is_given(api: Api[Any, Any], version: int, raw: bytes, reason: str) -> None:
+    with pytest.raises(WireError, match=re.escape(reason)):
+        api.decode_request(version, raw)
+
+
+def test_lists_of_ids_are_measured_before_they_are_read() -> None:
+    """A slice that comes back short must not become an id."""
+
+    class Ids(Struct):
+        ids: Sequence[UUID] = field(Array(Uuid))
+
+    api: Api[Ids, Ids] = Api(997, "Ids", Ids, Ids, versions="0-1", flexible="1+")
+    one = Ids(ids=[UUID(int=7), UUID(int=8)])
+    for version in (0, 1):
+        raw = b"".join(api.encode_request(version, one))
+        assert api.decode_request(version, raw) == one
+        for cut in range(len(raw)):
+            with pytest.raises(WireError):
+                api.decode_request(version, raw[:cut])
 
 
 def test_text_that_is_not_utf8_is_refused() -> None:
