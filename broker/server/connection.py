@@ -356,6 +356,11 @@ class Connection(asyncio.BufferedProtocol):
             _log.debug("connection.idle", peer=self.client.address)
             self.close()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is arriving or an answer is awaited."""
+        return bool(self._queue or self._frames.buffered)
+
     def close(self) -> None:
         """End the connection once what was written is sent."""
         self._closed = True

@@ -1,0 +1,136 @@
+"""Parked requests: woken once per pass, timed out once, and gone when they are done."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from rookery.broker.replication.waiters import Waiters
+from tests.unit.broker.server.fakes import FakeScheduler
+
+
+class Recorder:
+    """Done when told to be; remembers what it was asked."""
+
+    def __init__(self, kind: str = "Fetch") -> None:
+        self.kind = kind
+        self.done = False
+        self.broken = False
+        self.looks: list[list[str]] = []
+        self.expired = 0
+        self.failed: list[Exception] = []
+
+    def try_complete(self, changed: Sequence[str]) -> bool:
+        self.looks.append(list(changed))
+        if self.broken:
+            raise ZeroDivisionError("a bug")
+        return self.done
+
+    def expire(self) -> None:
+        self.expired += 1
+
+    def fail(self, error: Exception) -> None:
+        self.failed.append(error)
+
+
+def rig() -> tuple[FakeScheduler, Waiters[str]]:
+    scheduler = FakeScheduler()
+    return scheduler, Waiters(scheduler)
+
+
+def test_many_changes_cost_one_look_in_one_pass() -> None:
+    scheduler, waiters = rig()
+    waiter = Recorder()
+    waiters.park(waiter, ["a", "b", "c"], 10.0)
+    for _ in range(100):
+        waiters.wake("a")
+        waiters.wake("b")
+    assert waiter.looks == [], "nobody is answered from inside an append"
+    scheduler.run()
+    assert waiter.looks == [["a", "b"]]
+    assert scheduler.passes == 1
+
+
+def test_what_nobody_waits_for_costs_nothing() -> None:
+    scheduler, waiters = rig()
+    waiters.park(Recorder(), ["a"], 10.0)
+    waiters.wake("b")
+    assert scheduler.is_idle
+
+
+@pytest.mark.row(140)
+def test_done_requests_leave_with_their_timer() -> None:
+    scheduler, waiters = rig()
+    waiter = Recorder("Produce")
+    waiters.park(waiter, ["a", "b"], 10.0)
+    assert (waiters.size("Produce"), waiters.size("Fetch")) == (1, 0)
+    waiter.done = True
+    waiters.wake("a")
+    scheduler.run()
+    assert (waiters.size("Produce"), scheduler.timers) == (0, 0)
+    waiters.wake("b")
+    scheduler.advance(20.0)
+    assert (len(waiter.looks), waiter.expired) == (1, 0)
+
+
+def test_a_request_times_out_once() -> None:
+    scheduler, waiters = rig()
+    waiter = Recorder()
+    waiters.park(waiter, ["a"], 0.5)
+    scheduler.advance(0.4)
+    assert waiter.expired == 0
+    waiters.wake("a")
+    scheduler.advance(10.0)
+    waiters.wake("a")
+    scheduler.run()
+    assert (waiter.expired, len(waiter.looks), waiters.size("Fetch")) == (1, 1, 0)
+
+
+def test_a_forgotten_request_hears_nothing_more() -> None:
+    scheduler, waiters = rig()
+    waiter = Recorder()
+    parked = waiters.park(waiter, ["a"], 0.5)
+    waiters.wake("a")
+    assert waiters.forget(parked)
+    assert not waiters.forget(parked)
+    scheduler.advance(10.0)
+    assert (waiter.looks, waiter.expired) == ([], 0)
+
+
+def test_a_broken_request_does_not_keep_others_from_being_looked_at() -> None:
+    scheduler, waiters = rig()
+    broken, fine = Recorder(), Recorder()
+    broken.broken = fine.done = True
+    waiters.park(broken, ["a"], 1.0)
+    waiters.park(fine, ["a"], 1.0)
+    waiters.wake("a")
+    scheduler.run()
+    assert [type(error) for error in broken.failed] == [ZeroDivisionError]
+    assert (len(fine.looks), waiters.size("Fetch")) == (1, 0)
+
+
+def test_a_request_may_wait_for_the_same_thing_twice() -> None:
+    scheduler, waiters = rig()
+    waiter = Recorder()
+    waiter.done = True
+    waiters.park(waiter, ["a", "a"], 1.0)
+    waiters.wake("a")
+    scheduler.run()
+    assert waiter.looks == [["a"]]
+    assert waiters.size("Fetch") == 0
+
+
+def test_waking_from_within_a_look_takes_another_pass() -> None:
+    scheduler, waiters = rig()
+    first, second = Recorder(), Recorder()
+    waiters.park(second, ["b"], 1.0)
+    waiters.park(first, ["a"], 1.0)
+    look = first.try_complete
+
+    def look_and_wake(changed: Sequence[str]) -> bool:
+        waiters.wake("b")
+        return look(changed)
+
+    first.try_complete = look_and_wake  # type: ignore[method-assign]
+    waiters.wake("a")
+    scheduler.run()
+    assert (len(first.looks), len(second.looks), scheduler.passes) == (1, 1, 2)

@@ -1,0 +1,118 @@
+"""Connections to a server of scripted handlers, with fake transports and a fake loop."""
+
+from collections.abc import Callable
+from struct import pack
+from typing import Any
+
+from rookery.broker.server.client import Call
+from rookery.broker.server.connection import Connection, Shared
+from rookery.broker.server.dispatch import Dispatch
+from rookery.broker.server.limits import ConnectionLimits
+from rookery.broker.server.memory import RequestMemory
+from rookery.broker.server.request_metrics import RequestMetrics
+from rookery.broker.server.settings import ServerSettings
+from rookery.broker.server.sweep import Sweep
+from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
+from rookery.core.wire.header import read_response_header, request_frame
+from rookery.core.wire.served import Served
+from tests.unit.broker.server.fakes import FakeScheduler, FakeTransport
+
+Script = Callable[[str, Call], Any]
+
+
+class Scripted:
+    """Serves Metadata; what a request asks for by name decides what happens."""
+
+    served = Served(METADATA, 1, 12)
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.handled: list[str] = []
+
+    def handle(self, request: MetadataRequest, call: Call) -> Any:
+        name = (request.topics or [])[0].name or ""
+        self.handled.append(name)
+        return self._script(name, call)
+
+
+def answer(text: str, filler: int = 0) -> MetadataResponse:
+    """A response that can be told from others, with `filler` bytes more."""
+    return MetadataResponse(brokers=(), topics=(), cluster_id=text + "." * filler)
+
+
+def at_once(name: str, call: Call) -> MetadataResponse:
+    return answer(name)
+
+
+def no_tasks(*_: object) -> Any:
+    raise AssertionError("no handler here is a coroutine")
+
+
+class Rig:
+    """The server's side, and as many clients as a test needs."""
+
+    def __init__(self, script: Script = at_once, **settings: Any) -> None:
+        self.scheduler = FakeScheduler()
+        self.settings = ServerSettings(**settings)
+        self.handler = Scripted(script)
+        self.metrics = RequestMetrics(self.scheduler.time)
+        self.limits = ConnectionLimits(self.settings)
+        self.memory = RequestMemory(self.settings.queued_request_bytes_max)
+        self.sweep = Sweep(self.scheduler, 1.0)
+        self.sweep.start()
+        self.shared = Shared(
+            Dispatch([self.handler], self.metrics, no_tasks),
+            self.settings,
+            self.limits,
+            self.memory,
+            self.sweep,
+            self.scheduler,
+            self.metrics,
+            self.scheduler.time,
+        )
+
+    def client(self, peer: str = "10.0.0.9") -> "RigClient":
+        return RigClient(self, peer)
+
+
+class RigClient:
+    def __init__(self, rig: Rig, peer: str) -> None:
+        self._rig = rig
+        self.transport = FakeTransport(peer)
+        self.connection = Connection(rig.shared, "PLAINTEXT")
+        self.connection.connection_made(self.transport)
+
+    @property
+    def is_open(self) -> bool:
+        return not self.transport.closed
+
+    def leave(self) -> None:
+        self.connection.connection_lost(None)
+
+    def receive(self, data: bytes, step: int = 1 << 30) -> int:
+        """Bytes arrive, at most `step` at a time, as long as the connection reads; returns how many it
+        took."""
+        taken = 0
+        while taken < len(data) and self.transport.reading and self.is_open:
+            room = self.connection.get_buffer(-1)
+            count = min(len(room), step, len(data) - taken)
+            room[:count] = data[taken : taken + count]
+            self.connection.buffer_updated(count)
+            taken += count
+        return taken
+
+    def answers(self) -> list[str]:
+        """The texts of the answers written so far."""
+        self._rig.scheduler.run()
+        return [self._text(frame) for frame in self.transport.take_frames()]
+
+    def _text(self, frame: bytes) -> str:
+        _, body = read_response_header(METADATA, 12, frame)
+        return (METADATA.decode_response(12, frame, body).cluster_id or "").rstrip(".")
+
+
+def frame_of(name: str, filler: int = 0) -> bytes:
+    """A request by name; `filler` makes its frame larger by as many bytes, which no reader minds."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    body = b"".join(bytes(part) for part in request_frame(METADATA, 12, 0, "rig", request))[4:]
+    return pack(">i", len(body) + filler) + body + bytes(filler)
