@@ -17,7 +17,7 @@ from rookery.controller.raft.messages import (
 )
 from rookery.controller.raft.quorum import Outcome, election_outcome
 from rookery.controller.raft.replica import Replica
-from rookery.controller.raft.roles import Ballot, Candidate, Follower, Prospective, Unattached
+from rookery.controller.raft.roles import Ballot, Candidate, Follower, Leader, Prospective, Unattached
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
 
 # -- giving votes --------------------------------------------------------------------------------------------
@@ -38,11 +38,11 @@ def on_vote_request(replica: Replica, request: VoteRequest, now_ms: float) -> No
             sender=replica.me.id,
             correlation=request.correlation,
             epoch=replica.epoch,
-            leader_id=replica.leader_id,
+            leader_id=NO_LEADER if granted else replica.leader_id,
             granted=granted,
             pre_vote=request.pre_vote,
             refusal=refusal,
-            leader_endpoint=replica.leader_endpoint,
+            leader_endpoint="" if granted else replica.leader_endpoint,
         ),
     )
 
@@ -58,8 +58,14 @@ def is_up_to_date(replica: Replica, request: VoteRequest) -> bool:
 
 
 def would_vote(replica: Replica, request: VoteRequest) -> bool:
-    """A replica with a leader in office wants no election; the epoch asked for is not its concern yet."""
-    return replica.leader_id == NO_LEADER and is_up_to_date(replica, request)
+    """A replica with a leader in office wants no election; the epoch asked for is not its concern yet.
+
+    A leader that it was only told of does not count: two followers of a leader that fell silent could else go
+    on telling each other of it, each just before its own patience ends.
+    """
+    role = replica.role
+    in_office = isinstance(role, Leader) or (isinstance(role, Follower) and role.heard)
+    return not in_office and is_up_to_date(replica, request)
 
 
 def vote(replica: Replica, request: VoteRequest, now_ms: float) -> bool:

@@ -146,6 +146,7 @@ def follows(batches: tuple[Batch, ...], offset: int, epoch: int, epoch_max: int)
 
 def good_answer(replica: Replica, role: Follower, now_ms: float) -> None:
     role.fetch_deadline_ms = now_ms + replica.config.fetch_timeout_ms
+    role.heard = True
     replica.elections_lost = 0
 
 

@@ -91,6 +91,8 @@ class Follower:
     leader_endpoint: str
     fetch_deadline_ms: float
     """Without a good answer by then the leader is given up."""
+    heard: bool = False
+    """Whether the leader itself has answered since it is followed. Until then it is hearsay."""
     request: Outstanding | None = None
     retry_ms: float = -math.inf
     """Not before this moment may the next request leave."""
