@@ -155,8 +155,11 @@ class ProducerState:
         entry = self.entries.get(batch.producer_id)
         if entry is None or entry.epoch != batch.producer_epoch or batch.base_sequence == NONE:
             return None
+        if entry.batches and sequence_after(entry.batches[-1].last_sequence) == batch.base_sequence:
+            return None  # the next one, as nearly always
+        last, delta = batch.last_sequence, batch.last_offset_delta
         for stored in entry.batches:
-            if stored.last_sequence == batch.last_sequence and stored.offset_delta == batch.last_offset_delta:
+            if stored.last_sequence == last and stored.offset_delta == delta:
                 return None if stored.aborted else stored
         return None
 
