@@ -276,20 +276,39 @@ class Partition:
         if self.leading is None or self.offline:
             self.check_leader()
         if acks == ACKS_ALL and self.below_min_isr:
-            raise NotEnoughReplicasError(
-                f"{self.topic_partition} has {len(self.state.isr)} in-sync replicas, min.insync.replicas is "
-                f"{self.settings.insync_replicas_min}"
-            )
+            raise self._too_few_replicas()
         appended = self.log.append_as_leader(batch, self.state.leader_epoch, now_ms)
         if not appended.duplicate and batch is not None:
-            self.bytes_in += len(batch)
-            durable = self._storage.appended(self.log)
-            if durable is None:
-                self._grown(self.log.end_offset)
-            else:
-                durable.add_done_callback(self._on_durable)
-            self._wake(self)
+            self._appended(len(batch))
         return appended
+
+    def append_own(
+        self, batch: MutableBuffer, leader_epoch: int, now_ms: int, *, transaction_version: int = 0
+    ) -> LeaderAppend:
+        """Append a batch that this broker built, like acks=all, in the epoch in which its writer believes to
+        lead: a coordinator that was replaced writes nothing."""
+        self.check_leader(leader_epoch)
+        if self.below_min_isr:
+            raise self._too_few_replicas()
+        appended = self.log.append_own(batch, leader_epoch, now_ms, transaction_version=transaction_version)
+        self._appended(len(batch))
+        return appended
+
+    def _too_few_replicas(self) -> NotEnoughReplicasError:
+        return NotEnoughReplicasError(
+            f"{self.topic_partition} has {len(self.state.isr)} in-sync replicas, min.insync.replicas is "
+            f"{self.settings.insync_replicas_min}"
+        )
+
+    def _appended(self, size: int) -> None:
+        """This broker's log has grown."""
+        self.bytes_in += size
+        durable = self._storage.appended(self.log)
+        if durable is None:
+            self._grown(self.log.end_offset)
+        else:
+            durable.add_done_callback(self._on_durable)
+        self._wake(self)
 
     def _grown(self, log_end: int) -> None:
         """The leader's own log counts up to `log_end`."""
@@ -297,7 +316,8 @@ class Partition:
             self._moved(self.leading.on_append(log_end, self._peers.now_ms(), self._peers.may_join))
 
     def _on_durable(self, synced: "asyncio.Future[None]") -> None:
-        """With flush.messages=1 records count once they are on the device; a failure took the directory offline."""
+        """With flush.messages=1 records count once they are on the device; a failure took the directory
+        offline."""
         if not synced.cancelled() and synced.exception() is None:
             self._grown(self.log.log.recovery_point)
             self._wake(self)
