@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 from uuid import UUID
 
-from rookery.core.errors import KafkaError, StaleBrokerEpochError
+from rookery.core.errors import DuplicateBrokerRegistrationError, KafkaError, StaleBrokerEpochError
 from rookery.core.logs import get_logger
 from rookery.core.metadata.image import Endpoint, FeatureRange, Image
 from rookery.core.metadata.requests import (
@@ -188,14 +188,16 @@ class Lifecycle(Service):
     # --- inside ---------------------------------------------------------------------------------------------
 
     async def _insist(self, request: Any, timeout_s: float) -> Any:
-        """Ask until the controller answers; a refusal that will not pass is raised."""
+        """Ask until the controller answers; a refusal that will not pass is raised. The session of a predecessor
+        that was killed may take its time to end."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             try:
                 return await self._controller.call(request, timeout_s=timeout_s)
             except KafkaError as error:
                 passed = asyncio.get_running_loop().time() > deadline
-                if not error.retriable or passed:
+                passes = error.retriable or isinstance(error, DuplicateBrokerRegistrationError)
+                if passed or not passes:
                     raise RegistrationError(
                         f"broker {self._membership.node_id} could not register: {error}"
                     ) from error

@@ -4,7 +4,6 @@ import argparse
 import shutil
 import signal
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -38,12 +37,18 @@ def run(arguments: argparse.Namespace) -> int:
         temporary = tempfile.mkdtemp(prefix="rookery-")
     folder = Path(temporary) if temporary else arguments.data or Path(DEFAULT_FOLDER)
     begun = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both ways to stop are one: KeyboardInterrupt
     try:
         cluster = launcher.bring_up(_wish(arguments, folder), print)
         print(banner(cluster, folder, time.monotonic() - begun), flush=True)
         if not arguments.detach:
-            _stay(cluster, folder)
+            _stay(cluster)
+    except KeyboardInterrupt:
+        if arguments.detach:
+            raise
     finally:
+        if not arguments.detach:
+            _stop(folder)
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)
     return 0
@@ -81,20 +86,24 @@ def banner(cluster: ClusterFile, folder: Path, seconds: float) -> str:
     )
 
 
-def _stay(cluster: ClusterFile, folder: Path) -> None:
-    """Show status until Ctrl-C or SIGTERM, then stop all nodes in order."""
-    asked_to_stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked_to_stop.set())
+def _stay(cluster: ClusterFile) -> None:
+    """Show status until every node has ended or somebody interrupts."""
     shown = ""
-    while not asked_to_stop.wait(STATUS_INTERVAL_S):
+    while not all(launcher.has_ended(node) for node in cluster.nodes):
         status = status_line(cluster)
         if status != shown:
             print(time.strftime("%H:%M:%S"), status, flush=True)
             shown = status
-        if all(launcher.has_ended(node) for node in cluster.nodes):
-            print("every node has ended", flush=True)
-            break
+        time.sleep(STATUS_INTERVAL_S)
+    print("every node has ended", flush=True)
+
+
+def _stop(folder: Path) -> None:
+    """Stop all nodes in order; a second interrupt does not leave some behind."""
+    if launcher.existing(folder) is None:
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     print("stopping (controlled shutdown) ...", flush=True)
     launcher.bring_down(folder, print)
 

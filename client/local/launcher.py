@@ -58,17 +58,19 @@ def bring_up(wish: Wish, say: Say) -> ClusterFile:
     dead = [plan for plan in shape.plans() if plan.id not in living]
     _refuse_busy_ports(dead, asked=wish.port)
     overrides = {**(before.overrides if before else {}), **wish.overrides}
-    cluster = ClusterFile(
-        cluster_id=shape.cluster_id,
-        bootstrap=shape.bootstrap,
-        nodes=tuple(
-            living[plan.id] if plan.id in living else _start(shape, plan, overrides) for plan in shape.plans()
-        ),
-        controllers=shape.controllers,
-        overrides=overrides,
-        ephemeral=wish.ephemeral or (before.ephemeral if before else False),
-    )
-    cluster_file.write(folder, cluster)
+    nodes = dict(living)
+    try:
+        nodes |= {plan.id: _start(shape, plan, overrides) for plan in dead}
+    finally:  # also when interrupted: what was started can be stopped by whoever reads the file
+        cluster = ClusterFile(
+            cluster_id=shape.cluster_id,
+            bootstrap=shape.bootstrap,
+            nodes=tuple(nodes[node_id] for node_id in sorted(nodes)),
+            controllers=shape.controllers,
+            overrides=overrides,
+            ephemeral=wish.ephemeral or (before.ephemeral if before else False),
+        )
+        cluster_file.write(folder, cluster)
     if living:
         say(f"kept {len(living)} running node(s), started {len(dead)}")
     _wait_ready(cluster, dead)

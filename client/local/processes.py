@@ -13,6 +13,8 @@ from rookery.client.local.shape import HOST, NodePlan
 
 _START_TOLERANCE_S = 1.0
 _POLL_S = 0.02
+_children: dict[int, "subprocess.Popen[bytes]"] = {}
+"""Nodes this process started; kept, so that they can be collected when they end."""
 
 
 def started_at(pid: int) -> float | None:
@@ -44,6 +46,7 @@ def start_node(plan: NodePlan) -> tuple[int, float]:
             start_new_session=True,
             close_fds=True,
         )
+    _children[process.pid] = process
     return process.pid, started_at(process.pid) or time.time()
 
 
@@ -67,10 +70,9 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 def reap(pid: int) -> None:
     """Collect a child that ended, so that it does not stay as a zombie."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
+    child = _children.get(pid)
+    if child is not None and child.poll() is not None:
+        del _children[pid]
 
 
 def port_is_free(port: int) -> bool:

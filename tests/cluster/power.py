@@ -45,6 +45,11 @@ class Volume:
         _run("umount", str(self.root))
         self._mount()
         self.dying = False
+        try:
+            (self.root / "alive").write_bytes(b"")
+        except OSError as error:
+            reason = "another mount namespace (as `ip netns exec` makes one) still holds the volume that was cut"
+            raise RuntimeError(reason) from error
 
     def close(self) -> None:
         """Unmount, even if a failed test still holds files open."""

@@ -30,4 +30,5 @@ def imports(path: Path) -> set[str]:
 
 def part(module: str) -> str:
     """``rookery.broker.log`` belongs to ``broker``; other packages to nobody."""
-    return module.split(".")[1] if module.startswith("rookery.") else ""
+    found = module.split(".")[1] if module.startswith("rookery.") else ""
+    return found if found in FOLDERS else ""
