@@ -60,7 +60,8 @@ def bring_up(wish: Wish, say: Say) -> ClusterFile:
     overrides = {**(before.overrides if before else {}), **wish.overrides}
     nodes = dict(living)
     try:
-        nodes |= {plan.id: _start(shape, plan, overrides) for plan in dead}
+        for plan in dead:
+            nodes[plan.id] = _start(shape, plan, overrides)
     finally:  # also when interrupted: what was started can be stopped by whoever reads the file
         cluster = ClusterFile(
             cluster_id=shape.cluster_id,
