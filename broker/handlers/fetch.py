@@ -92,4 +92,7 @@ class FetchHandler:
         delayed = DelayedFetch(fetch, request.min_bytes, pending)
         parked = self._waiters.park(delayed, delayed.partitions, request.max_wait_ms / 1000)
         pending.on_abandon = lambda: self._waiters.forget(parked)
+        if fetch.read.is_follower:
+            # a follower that sends more has partitions to add: they must not wait for the others' data
+            pending.on_hurry = lambda: self._waiters.expire(parked)
         return pending

@@ -21,6 +21,7 @@ from rookery.core.logs import get_logger
 from rookery.core.net.connection import Connection, ConnectionLostError
 from rookery.core.net.network import Network
 from rookery.core.types import TopicPartition
+from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from rookery.core.wire.apis.fetch import FETCH, FetchRequest, FetchResponse, PartitionData, ReplicaState
 from rookery.core.wire.primitives import Buffer
 
@@ -147,7 +148,15 @@ class LeaderFollower:
         self._aside.pop(key, None)
         self._gone.pop(key, None)
         self._moved[key] = None
-        self._changed.set()
+        if not self._changed.is_set():
+            self._changed.set()
+            self._nudge()
+
+    def _nudge(self) -> None:
+        """A fetch that waits at the leader holds up the next one; any request behind it ends its wait."""
+        connection = self._connection
+        if connection is not None and connection.waiting:
+            connection.call(API_VERSIONS, 0, ApiVersionsRequest(), lambda response, error: None)
 
     def hand_over(self, successor: "LeaderFollower") -> None:
         """Let another follower go on with all partitions."""

@@ -63,7 +63,7 @@ class Waiters(Generic[K]):
         for key in parked.keys:
             self._by_key.setdefault(key, {})[parked] = None
         self._sizes[waiter.kind] = self._sizes.get(waiter.kind, 0) + 1
-        parked.timer = self._scheduler.call_later(max(0.0, timeout_s), self._expire, parked)
+        parked.timer = self._scheduler.call_later(max(0.0, timeout_s), self.expire, parked)
         return parked
 
     def wake(self, key: K) -> None:
@@ -106,7 +106,8 @@ class Waiters(Generic[K]):
             parked.waiter.fail(error)
             return True
 
-    def _expire(self, parked: Parked[K]) -> None:
+    def expire(self, parked: Parked[K]) -> None:
+        """End a wait: its time is up, or somebody is in a hurry."""
         if self.forget(parked):
             try:
                 parked.waiter.expire()

@@ -194,8 +194,17 @@ class Connection(asyncio.BufferedProtocol):
         self._flush(now)
         if stopped and not self._held():
             self._continue_soon()
+        if self._barrier is not None and self._frames.buffered:
+            self._hurry(self._barrier)
         self._note_unfinished(served, now)
         self._regulate(served)
+
+    def _hurry(self, barrier: Awaited) -> None:
+        """More requests wait behind one that holds them up."""
+        pending = barrier.pending
+        if pending is not None and pending.on_hurry is not None:
+            hurry, pending.on_hurry = pending.on_hurry, None
+            hurry()
 
     def _held(self) -> bool:
         """Whether serving has to stop."""

@@ -14,7 +14,7 @@ R = TypeVar("R")
 class Pending(Generic[R]):
     """Completed exactly once, by `complete` or `fail`; whatever comes after the first is ignored."""
 
-    __slots__ = ("_abandoned", "_done", "_error", "_receive", "_response", "blocks", "on_abandon")
+    __slots__ = ("_abandoned", "_done", "_error", "_receive", "_response", "blocks", "on_abandon", "on_hurry")
 
     def __init__(self, *, blocks: bool = True) -> None:
         self.blocks = blocks
@@ -27,6 +27,8 @@ class Pending(Generic[R]):
         self._receive: Callable[[R | None, BaseException | None], None] | None = None
         self.on_abandon: Callable[[], object] | None = None
         """Called when nobody waits for the answer any more, so that a parked wait can be dropped."""
+        self.on_hurry: Callable[[], None] | None = None
+        """Called when the client has sent more behind this request: a wait that could end now does."""
 
     @property
     def done(self) -> bool:
