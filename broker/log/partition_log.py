@@ -75,6 +75,17 @@ class FoundOffset(NamedTuple):
 class PartitionLog:
     """Use `PartitionLog.open`."""
 
+    __slots__ = (
+        "__weakref__",
+        "_config",
+        "_high_watermark",
+        "clean_offset",
+        "log",
+        "on_failure",
+        "partition",
+        "store",
+    )
+
     def __init__(
         self, partition: TopicPartition, log: Log, config: TopicLogConfig, store: ProducerStore
     ) -> None:
@@ -114,7 +125,7 @@ class PartitionLog:
         )
         opened = PartitionLog(partition, log, config, ProducerStore(disk, log))
         opened._high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
-        opened.store.restore(opened._high_watermark, now_ms)
+        opened.store.restore(opened._high_watermark, now_ms, clean=clean)
         return opened
 
     # -- bounds

@@ -37,7 +37,7 @@ _BATCHES = struct.Struct(">BB")  # how many, and which of them were aborted (bit
 _BATCH = struct.Struct(">iqiq")
 _COUNT = struct.Struct(">i")
 _ENDED = struct.Struct(">qq")
-_SEAL = struct.Struct(">iII")
+_SEAL = struct.Struct(">qiII")  # the offset, then the seal
 
 
 class SnapshotCorruptError(ValueError):
@@ -76,7 +76,7 @@ def encode(state: ProducerState, seal: Seal) -> bytes:
         *map(_encode_batches, entries),
         _COUNT.pack(len(ended)),
         *(_ENDED.pack(last, first) for last, first in ended),
-        _SEAL.pack(*seal),
+        _SEAL.pack(state.end_offset, *seal),
     ]
     body = b"".join(parts)
     return struct.pack(">hI", VERSION, crc32c(body)) + body
@@ -134,8 +134,10 @@ def _decode_body(data: bytes, count: int, offset: int, now_ms: int) -> Snapshot:
     (number,) = _COUNT.unpack_from(data, pos)
     pos += _COUNT.size
     ended = [_ENDED.unpack_from(data, pos + i * _ENDED.size) for i in range(number)]
-    seal = Seal(*_SEAL.unpack_from(data, pos + number * _ENDED.size))
-    return Snapshot(ProducerState(offset, entries, ended), seal)
+    own_offset, *seal = _SEAL.unpack_from(data, pos + number * _ENDED.size)
+    if own_offset != offset:
+        raise SnapshotCorruptError(f"the snapshot at {offset} was taken at {own_offset}")
+    return Snapshot(ProducerState(offset, entries, ended), Seal(*seal))
 
 
 def _batches(data: bytes, pos: int, number: int, aborted: int) -> Iterator[AppendedBatch]:

@@ -15,7 +15,7 @@ unless the batch belongs to an aborted transaction: then its sequence counts as 
 """
 
 import heapq
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -127,6 +127,8 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one partition, as of `end_offset`."""
 
+    __slots__ = ("_ended", "_ended_firsts", "_open", "_producers_max", "_replicated", "end_offset", "entries")
+
     def __init__(
         self,
         end_offset: int = 0,
@@ -144,9 +146,10 @@ class ProducerState:
         self._open = {
             e.txn_first_offset: e.producer_id for e in sorted(opened, key=lambda e: e.txn_first_offset)
         }
-        self._ended = deque(ended)  # (marker's offset, first offset), in log order
+        self._ended = list(ended)  # (marker's offset, first offset), in log order
         self._ended_firsts = sorted(first for _, first in self._ended)  # a heap, emptied lazily
-        self._replicated: set[int] = set()  # first offsets that left `_ended` but still lie in the heap
+        # first offsets that left `_ended` but still lie in the heap; None as long as there was none
+        self._replicated: set[int] | None = None
 
     # -- decisions
 
@@ -279,8 +282,9 @@ class ProducerState:
     def first_unstable_offset(self) -> int | None:
         """Where the oldest transaction began that is open, or whose end is not yet below the high
         watermark."""
-        while self._ended_firsts and self._ended_firsts[0] in self._replicated:
-            self._replicated.discard(heapq.heappop(self._ended_firsts))
+        done = self._replicated
+        while done and self._ended_firsts[0] in done:
+            done.discard(heapq.heappop(self._ended_firsts))
         undecided = self.first_undecided_offset
         if not self._ended_firsts:
             return undecided
@@ -289,8 +293,12 @@ class ProducerState:
     def high_watermark_moved(self, high_watermark: int) -> None:
         """Transactions whose marker lies below the high watermark no longer hold back the last stable
         offset."""
-        while self._ended and self._ended[0][0] < high_watermark:
-            self._replicated.add(self._ended.popleft()[1])
+        if self._ended and self._ended[0][0] < high_watermark:
+            replicated = bisect_left(self._ended, (high_watermark,))
+            if self._replicated is None:
+                self._replicated = set()
+            self._replicated.update(first for _, first in self._ended[:replicated])
+            del self._ended[:replicated]
 
     def drop_transactions_below(self, log_start_offset: int) -> None:
         """A deleted prefix takes its ended transactions along."""

@@ -7,13 +7,12 @@ at its end fits. Whatever is missing or not believed is built again from the bat
 the files changes nothing.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 
 from rookery.broker.log import producer_snapshot, transaction_index
 from rookery.broker.log.markers import read_marker
-from rookery.broker.log.producer_state import NONE, CompletedTxn, ProducerState
+from rookery.broker.log.producer_state import NONE, CompletedTxn, EndMarker, ProducerState
 from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.disk import Disk, replace_file, write_whole
 from rookery.core.log import Log, LogDirFailed, names
@@ -28,11 +27,13 @@ WAYPOINTS = 4
 class ProducerStore:
     """`state` is that of the log's end; the owner says what happened to the log, in order."""
 
+    __slots__ = ("_aborted", "_disk", "_log", "_since_waypoint", "_waypoints", "state", "unsaved")
+
     def __init__(self, disk: Disk, log: Log) -> None:
         self._disk = disk
         self._log = log
         self._aborted: dict[int, list[AbortedTxn]] = {}  # by base offset of the segment that holds the marker
-        self._waypoints: deque[tuple[int, bytes]] = deque(maxlen=WAYPOINTS)
+        self._waypoints: list[tuple[int, bytes]] = []
         self._since_waypoint = 0
         self.state = ProducerState(log.end_offset)
         self.unsaved: dict[int, bytes] = {}
@@ -40,25 +41,30 @@ class ProducerStore:
 
     # -- opening
 
-    def restore(self, high_watermark: int, now_ms: int) -> None:
-        """Bring back the state of the log's end. Reads as much of the log as the files do not vouch for."""
+    def restore(self, high_watermark: int, now_ms: int, *, clean: bool = False) -> None:
+        """Bring back the state of the log's end. Reads as much of the log as the files do not vouch for.
+
+        After a clean shutdown every snapshot is of this history, so that the leader epochs need not be read.
+        """
         self._remove_strays()
         segments = self._log.segments
-        known = self._load(segments[0].base_offset, now_ms)
+        known = self._load(segments[0].base_offset, now_ms, trusted=clean)
         state = ProducerState(segments[0].base_offset) if known is None else known.state
         for number, segment in enumerate(segments):
             if not segment.size:
                 continue
-            snapshot = self._load(self._end_of(number), now_ms)
+            snapshot = self._load(self._end_of(number), now_ms, trusted=clean)
             index = None if snapshot is None else self._vouched_index(segment, snapshot)
             if snapshot is None or index is None:
                 self._rebuild_from(number, state, high_watermark, now_ms)
-                return
+                break
             self._remember(segment.base_offset, index)
             state = snapshot.state
         self.state = state
-        self.state.end_offset = self._log.end_offset
-        self.state.high_watermark_moved(high_watermark)
+        state.end_offset = self._log.end_offset
+        state.high_watermark_moved(high_watermark)
+        for segment in segments:
+            segment.release()  # an idle partition holds no descriptor
 
     def _rebuild_from(self, number: int, state: ProducerState, high_watermark: int, now_ms: int) -> None:
         """Replay the segments from `number` on, and write the files that were missing or wrong."""
@@ -75,7 +81,6 @@ class ProducerStore:
             state.end_offset = self._end_of(at)
             if at < len(segments) - 1:
                 self.unsaved[state.end_offset] = self._snapshot_of(state, segments[at])
-        self.state = state
 
     def _vouched_index(
         self, segment: Segment, snapshot: producer_snapshot.Snapshot
@@ -89,7 +94,7 @@ class ProducerStore:
         except transaction_index.TransactionIndexCorruptError:
             return None
 
-    def _load(self, offset: int, now_ms: int) -> producer_snapshot.Snapshot | None:
+    def _load(self, offset: int, now_ms: int, *, trusted: bool = False) -> producer_snapshot.Snapshot | None:
         """The snapshot at `offset`, if there is one to be believed."""
         content = self.unsaved.get(offset) or self._read(self._path(offset))
         if content is None:
@@ -98,7 +103,7 @@ class ProducerStore:
             snapshot = producer_snapshot.decode(content, offset, now_ms=now_ms)
         except producer_snapshot.SnapshotCorruptError:
             return None
-        if snapshot.seal is None or offset <= self._log.start_offset:
+        if trusted or snapshot.seal is None or offset <= self._log.start_offset:
             return snapshot  # Kafka wrote it, or no batch is left to compare it with
         return snapshot if snapshot.seal.leader_epoch == self._epoch_before(offset) else None
 
@@ -109,8 +114,14 @@ class ProducerStore:
             if header.producer_id == NONE:
                 yield header, None
                 continue
-            marker = read_marker(segment.file.pread(header.size, at)) if header.control else None
+            marker = self._marker(segment, at, header) if header.control else None
             yield header, state.apply(header, marker, now_ms=now_ms)
+
+    def _marker(self, segment: Segment, position: int, header: BatchHeader) -> EndMarker | None:
+        try:
+            return read_marker(segment.file.pread(header.size, position))
+        except OSError as error:
+            raise LogDirFailed("reading", segment.log_path, error) from error
 
     def _remove_strays(self) -> None:
         """Remove snapshots that lie neither at a segment's start nor at the log's end."""
@@ -136,6 +147,7 @@ class ProducerStore:
         if self._since_waypoint >= WAYPOINT_BATCHES:
             self._since_waypoint = 0
             self._waypoints.append((state.end_offset, producer_snapshot.encode(state, _NO_SEAL)))
+            del self._waypoints[:-WAYPOINTS]
 
     def rolled(self, buf: Buffer, batches: list[tuple[int, BatchHeader]], now_ms: int, since: int) -> None:
         """Batches were appended and segments begun for them, all with bases above `since`: take a snapshot
@@ -156,7 +168,7 @@ class ProducerStore:
         """The log was cut to its present end."""
         end = self._log.end_offset
         self.unsaved = {offset: data for offset, data in self.unsaved.items() if offset <= end}
-        self._waypoints = deque((point for point in self._waypoints if point[0] <= end), WAYPOINTS)
+        self._waypoints = [point for point in self._waypoints if point[0] <= end]
         for offset in self._on_disk():
             if offset > end:
                 self._remove(offset)
