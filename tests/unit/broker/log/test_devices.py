@@ -113,6 +113,38 @@ async def test_a_device_that_is_gone(
     await _check_only_one_dir_is_gone(broker, good, caplog.records)
 
 
+@pytest.mark.invariant("S4", "S8", "S12")
+async def test_what_was_acknowledged_after_a_sync_survives_a_power_cut(
+    volume: SmallVolume, tmp_path: Path
+) -> None:
+    broker = Broker(volume, tmp_path / "good")
+    bad, _ = await broker.start()
+    values: list[bytes | None] = [b"v" * 1000] * 20
+    for _ in range(80):  # through some segments
+        await broker.append(bad, values)
+    await broker.dirs.save_checkpoints("recovery-point-offset-checkpoint")
+    for _ in range(7):
+        await broker.append(bad, values)
+    acknowledged = bad.end_offset
+    for _ in range(3):
+        bad.append_as_leader(batch(20, values=values), 0, NOW)
+    assert len(bad.log.segments) > 1
+    volume.cut()
+    with pytest.raises(KafkaStorageError):
+        await broker.append(bad)
+    await broker.dirs.stop(1)
+    bad.log.abandon()
+    volume.restore()
+    again = Broker(volume, tmp_path / "good")
+    await again.dirs.start()
+    log = again.dirs.get(TopicPartition("t", 0))
+    assert log.end_offset >= acknowledged
+    offset = 0
+    while offset < acknowledged:
+        offset = log.read(offset, 1 << 20, Isolation.LOG_END).next_offset
+    await again.dirs.stop(2)
+
+
 @pytest.mark.row(52)
 async def test_a_disk_that_became_read_only(
     volume: SmallVolume, tmp_path: Path, caplog: pytest.LogCaptureFixture

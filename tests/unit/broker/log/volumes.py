@@ -41,12 +41,17 @@ class SmallVolume:
         _run("mount", "-o", "remount,abort", str(self.root))
 
     def cut(self) -> None:
-        """Every later write and sync fails with EIO."""
+        """Pull the plug: what was not synced is gone, and every later write and sync fails with EIO."""
         fd = os.open(self.root, os.O_RDONLY)
         try:
             fcntl.ioctl(fd, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
         finally:
             os.close(fd)
+
+    def restore(self) -> None:
+        """Mount what survived; the journal is replayed as after a real cut."""
+        _run("umount", str(self.root))
+        _run("mount", "-o", "loop", str(self._image), str(self.root))
 
     def close(self) -> None:
         with contextlib.suppress(subprocess.CalledProcessError):
