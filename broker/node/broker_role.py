@@ -12,8 +12,10 @@ from random import Random
 from uuid import UUID, uuid4
 
 from rookery.broker.controller_client import ControllerClient
+from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.handlers.table import Broker, request_handlers
 from rookery.broker.lifecycle import Lifecycle, Membership
+from rookery.broker.log.cleaner import Cleaner, CleanerOptions
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import LogDirs
@@ -136,10 +138,17 @@ class BrokerRole:
         self.view.add_publisher(self._published)
         self.topic_metrics = TopicMetrics()
         self._executor = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_name_prefix="records")
+        self.groups = GroupCoordinator(
+            settings, self.view, self.partitions, self.waiters, clock, loop, Random(), self._executor
+        )
+        self.view.add_publisher(self.groups.publish)
         self.server = self._server(network, metrics)
         self.housekeeper = Housekeeper(self.log_dirs, clock, _housekeeping(settings))
         self.topic_metrics.publish(metrics)
         publish_replicas(metrics, self)
+        cleaners: list[Service] = []
+        if settings[keys.LOG_CLEANER_ENABLE]:
+            cleaners.append(Cleaner(self.log_dirs, self.housekeeper, clock, CleanerOptions.of(settings)))
         boot = Boot(self)
         self.services: list[Service] = [
             LogDirService(self),
@@ -150,8 +159,10 @@ class BrokerRole:
             *following,
             self.lifecycle,
             boot,
+            self.groups,
             self.server,
             self.housekeeper,
+            *cleaners,
         ]
 
     # --- building -------------------------------------------------------------------------------------------
@@ -184,6 +195,7 @@ class BrokerRole:
             clock=self._clock,
             random=Random(),
             executor=self._executor,
+            groups=self.groups,
         )
         return Server(
             self._listeners.clients,
