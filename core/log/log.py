@@ -22,7 +22,7 @@ from rookery.core.log.errors import LogDirFailed
 from rookery.core.log.flush import FlushJob
 from rookery.core.log.history import note_epoch, read_epochs
 from rookery.core.log.recovery import Found, open_segments
-from rookery.core.log.scan import MAX_RELATIVE_OFFSET, checked_batches
+from rookery.core.log.scan import MAX_RELATIVE_OFFSET, check_stored, checked_batches
 from rookery.core.log.segment import Segment
 from rookery.core.log.swap import swap_in
 from rookery.core.log.timestamps import (
@@ -40,6 +40,7 @@ from rookery.core.wire.records import DEFAULT_BUDGET
 
 Placed = list[tuple[int, BatchHeader]]
 
+CHECKED_READS = 256  # one read in this many has its checksums checked
 KEPT_OPEN = 4  # sealed segments of one log whose files and indexes stay at hand
 _base_offset = attrgetter("base_offset")
 _max_timestamp = attrgetter("max_timestamp")
@@ -92,7 +93,7 @@ class Log:
     durable. `failed` is set by the first error that leaves the files in doubt, and refuses every change."""
 
     __slots__ = (
-        "_epochs", "_names_changed", "_recent", "_rng", "_truncations",
+        "_epochs", "_names_changed", "_reads", "_recent", "_rng", "_truncations",
         "config", "disk", "end_offset", "failed", "path", "recovery_point", "segments", "start_offset",
     )  # fmt: skip
 
@@ -110,6 +111,7 @@ class Log:
         self._recent: list[Segment] = []
         self._rng = rng
         self._truncations = 0
+        self._reads = 0
         self._set_jitter()
 
     @staticmethod
@@ -322,6 +324,9 @@ class Log:
                 extent = segment.read(offset, max_bytes, bound, min_one)
                 if extent is not None:
                     data, position, next_offset = extent
+                    self._reads += 1
+                    if self._reads % CHECKED_READS == 0:
+                        check_stored(data, segment.log_path, position)
                     return LogRead(data, offset, next_offset, segment.base_offset, position)
         return LogRead(b"", offset, offset, self.active.base_offset, self.active.size)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from rookery.core.disk import Buffer, File
 from rookery.core.errors import CorruptMessageError
+from rookery.core.log.errors import LogCorrupt
 from rookery.core.wire.batch import (
     HEADER_SIZE,
     LENGTH_END,
@@ -121,3 +122,12 @@ def checked_batches(buf: Buffer) -> list[tuple[int, BatchHeader]]:
     except WireError as error:
         raise CorruptMessageError(str(error)) from None
     return found
+
+
+def check_stored(data: Buffer, path: str, position: int) -> None:
+    """Raise `LogCorrupt` unless batches read from `position` of a file are what was once appended."""
+    try:
+        for at, header in batches(data):
+            verify(data, at, header)
+    except (WireError, CorruptMessageError) as error:
+        raise LogCorrupt(path, position, str(error)) from None

@@ -87,6 +87,18 @@ def test_a_flipped_byte_in_what_was_durable_is_reported_and_nothing_is_changed()
             opened(damaged, SMALL, recovery_point=8)
 
 
+@pytest.mark.invariant("S1", "S3")
+def test_damage_below_the_recovery_point_is_found_by_reading() -> None:
+    on = disk()
+    written(on)
+    path = next(f"{FOLDER}/{name}" for name in on.list(FOLDER) if name.endswith(".log"))
+    content = on.read(path)
+    on.edit(path, content[:-3] + b"?" + content[-2:])
+    log = opened(on, SMALL, clean=True, recovery_point=8)
+    with pytest.raises(LogCorrupt, match="checksum"):
+        list(map(log.read, [0] * 300, [1000] * 300))
+
+
 @pytest.mark.invariant("S3")
 @pytest.mark.parametrize("lost", [".log", "all"])
 def test_durable_segments_that_vanished_are_reported(lost: str) -> None:
