@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.handlers.api_versions import ApiVersionsHandler
 from rookery.broker.handlers.auto_creation import AutoCreation
 from rookery.broker.handlers.config_entries import ConfigView
@@ -17,6 +18,7 @@ from rookery.broker.handlers.describe_cluster import DescribeClusterHandler
 from rookery.broker.handlers.describe_configs import DescribeConfigsHandler
 from rookery.broker.handlers.fetch import FetchHandler
 from rookery.broker.handlers.fetch_session import Sessions
+from rookery.broker.handlers.group_handlers import group_handlers
 from rookery.broker.handlers.init_producer_id import InitProducerIdHandler
 from rookery.broker.handlers.list_offsets import ListOffsetsHandler
 from rookery.broker.handlers.locate import Locator
@@ -52,6 +54,7 @@ class Broker:
     random: Random
     executor: Executor
     """Where single records are looked at."""
+    groups: GroupCoordinator
 
 
 def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
@@ -78,6 +81,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         CreatePartitionsHandler(cluster, controller),
         DescribeConfigsHandler(cluster, configs),
         DescribeClusterHandler(cluster),
+        *group_handlers(broker.groups, cluster, controller, start_task),
     ]
     api_versions.advertise(handler.served for handler in handlers)
     return handlers

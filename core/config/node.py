@@ -359,6 +359,76 @@ LEADER_IMBALANCE_PER_BROKER_PERCENTAGE = Option(
     "leader.imbalance.per.broker.percentage", int32(0), 10, "Share of misplaced leaders that starts it."
 )
 
+# --- groups -----------------------------------------------------------------------------------------------
+
+GROUP_MIN_SESSION_TIMEOUT_MS = Option(
+    "group.min.session.timeout.ms", int32(0), 6000, "Shortest session timeout a member may ask for."
+)
+GROUP_MAX_SESSION_TIMEOUT_MS = Option(
+    "group.max.session.timeout.ms", int32(1), 1_800_000, "Longest session timeout a member may ask for."
+)
+GROUP_INITIAL_REBALANCE_DELAY_MS = Option(
+    "group.initial.rebalance.delay.ms",
+    int32(0),
+    3000,
+    "How long an empty group waits for more members after the first has joined.",
+)
+GROUP_MAX_SIZE = Option("group.max.size", int32(1), INT_MAX, "Members a group may have.")
+OFFSETS_TOPIC_NUM_PARTITIONS = Option(
+    "offsets.topic.num.partitions",
+    int32(1),
+    50,
+    "Partitions of __consumer_offsets, when it is made; each is coordinated by its leader.",
+)
+OFFSETS_TOPIC_REPLICATION_FACTOR = Option(
+    "offsets.topic.replication.factor",
+    int32(1),
+    3,
+    "Replicas of __consumer_offsets; it is not made while there are fewer brokers.",
+)
+OFFSETS_TOPIC_SEGMENT_BYTES = Option(
+    "offsets.topic.segment.bytes",
+    int32(1),
+    100 * 1024 * 1024,
+    "Size of its segments; small ones are compacted sooner and load faster.",
+)
+OFFSETS_TOPIC_COMPRESSION_CODEC = Option(
+    "offsets.topic.compression.codec",
+    int32(0, 4),
+    0,
+    "Codec of its batches: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+)
+OFFSETS_RETENTION_MINUTES = Option(
+    "offsets.retention.minutes",
+    int32(1),
+    10_080,
+    "How long offsets outlast the last member of their group, or, without members, their commit.",
+)
+OFFSETS_RETENTION_CHECK_INTERVAL_MS = Option(
+    "offsets.retention.check.interval.ms", Int(1), 600_000, "How often that is looked at."
+)
+OFFSET_METADATA_MAX_BYTES = Option(
+    "offset.metadata.max.bytes", int32(0), 4096, "Largest note that may be stored with an offset."
+)
+OFFSETS_COMMIT_TIMEOUT_MS = Option(
+    "offsets.commit.timeout.ms",
+    int32(1),
+    5000,
+    "How long a coordinator waits for the replicas of what it wrote before it answers with an error.",
+)
+OFFSETS_LOAD_BUFFER_SIZE = Option(
+    "offsets.load.buffer.size",
+    int32(1),
+    5 * 1024 * 1024,
+    "Bytes of __consumer_offsets read at a time when a broker takes over as coordinator.",
+)
+LAG_INTERVAL_MS = Option(
+    "rookery.group.lag.interval.ms",
+    Int(0),
+    10_000,
+    "How often the lag of groups is measured for the metrics; 0 means never.",
+)
+
 # --- broker and controller --------------------------------------------------------------------------------
 
 BROKER_HEARTBEAT_INTERVAL_MS = Option(

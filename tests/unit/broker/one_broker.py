@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from uuid import UUID
 
+from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.handlers.table import Broker, request_handlers
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import PartitionLog
@@ -30,6 +31,7 @@ from rookery.core.config.listeners import Endpoint, Listener
 from rookery.core.config.options import Settings
 from rookery.core.disk import Disk, MemoryDisk
 from rookery.core.metadata import image as images
+from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.delta import Delta
 from rookery.core.metadata.image import EMPTY, Image
 from rookery.core.metadata.records import Record, RegisterBrokerRecord
@@ -58,7 +60,7 @@ class OneNodeCluster:
 
     def __init__(self, random: Random) -> None:
         self.image: Image = EMPTY
-        self.on_image: Callable[[Image], None] = lambda image: None
+        self.on_changes: Callable[[Changes], None] = lambda changes: None
         self._random = random
         self._moved = asyncio.Event()
 
@@ -66,8 +68,9 @@ class OneNodeCluster:
         delta = Delta(self.image)
         for offset, record in enumerate(records, self.image.offset + 1):
             delta.replay(record, offset)
-        self.image = delta.apply(epoch=1).after
-        self.on_image(self.image)
+        changes = delta.apply(epoch=1)
+        self.image = changes.after
+        self.on_changes(changes)
         self._moved.set()
         return self.image
 
@@ -127,6 +130,17 @@ class OneBroker:
         self.topic_metrics = TopicMetrics()
         self.metrics = Metrics()
         self.executor = ThreadPoolExecutor(1)
+        self.groups = GroupCoordinator(
+            self.settings,
+            self.cluster,
+            self.partitions,
+            self.waiters,
+            self.clock,
+            asyncio.get_running_loop(),
+            self.random,
+            self.executor,
+        )
+        self._serving: asyncio.Task[None] | None = None
         end = Endpoint(LISTENER, "127.0.0.1", 0)
         self.broker = Broker(
             self.settings,
@@ -138,6 +152,7 @@ class OneBroker:
             self.clock,
             self.random,
             self.executor,
+            self.groups,
         )
         self.server = Server(
             [Listener(LISTENER, end, end, "PLAINTEXT")],
@@ -146,7 +161,7 @@ class OneBroker:
             network or SocketNetwork(),
             self.metrics,
         )
-        self.cluster.on_image = self._follow
+        self.cluster.on_changes = self._follow
 
     @property
     def port(self) -> int:
@@ -154,6 +169,7 @@ class OneBroker:
 
     async def start(self) -> None:
         await self.server.start()
+        self._serving = asyncio.create_task(self.groups.serve())
         self.register(self.port)
 
     def register(self, port: int) -> None:
@@ -162,6 +178,10 @@ class OneBroker:
 
     async def stop(self) -> None:
         await self.server.stop()
+        await self.groups.stop()
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.wait([self._serving])
         self.executor.shutdown()
         for partition in self.partitions:
             partition.log.close()
@@ -171,7 +191,8 @@ class OneBroker:
         assert found is not None, f"{topic}-{index} is not here"
         return found
 
-    def _follow(self, image: Image) -> None:
+    def _follow(self, changes: Changes) -> None:
+        image = changes.after
         wanted = {(topic.id, index) for topic, index, _ in image.partitions()}
         for partition in list(self.partitions):
             if (partition.topic_id, partition.index) not in wanted:
@@ -180,6 +201,7 @@ class OneBroker:
             partition_here = self.partitions.of(topic.id, index) or self._open(image, topic, index)
             if partition_here.state != state:
                 partition_here.apply(state)
+        self.groups.publish(changes)
 
     def _open(self, image: Image, topic: images.Topic, index: int) -> Partition:
         settings = topic_settings(topic_defaults(self.settings), image.topic_config(topic.name))

@@ -1,0 +1,68 @@
+"""One answer of a coordinator: at once if it can be, else later."""
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from rookery.broker.server.client import Call
+from rookery.broker.server.pending import Pending
+from rookery.core.errors import ErrorCode, KafkaError
+
+R = TypeVar("R")
+
+_E = ErrorCode
+_AS_COORDINATOR: Mapping[ErrorCode, ErrorCode] = {
+    _E.UNKNOWN_TOPIC_OR_PARTITION: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.NOT_ENOUGH_REPLICAS: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.REQUEST_TIMED_OUT: _E.COORDINATOR_NOT_AVAILABLE,
+    _E.NOT_LEADER_OR_FOLLOWER: _E.NOT_COORDINATOR,
+    _E.FENCED_LEADER_EPOCH: _E.NOT_COORDINATOR,
+    _E.UNKNOWN_LEADER_EPOCH: _E.NOT_COORDINATOR,
+    _E.KAFKA_STORAGE_ERROR: _E.NOT_COORDINATOR,
+    _E.MESSAGE_TOO_LARGE: _E.UNKNOWN_SERVER_ERROR,
+    _E.RECORD_LIST_TOO_LARGE: _E.UNKNOWN_SERVER_ERROR,
+}
+"""Clients of a coordinator do not know the errors of its log."""
+
+
+def coordinator_error(error: KafkaError, otherwise: Mapping[ErrorCode, ErrorCode] | None = None) -> ErrorCode:
+    """What a client is told of an error; `otherwise` goes before the common rules."""
+    if otherwise is not None and error.code in otherwise:
+        return otherwise[error.code]
+    return _AS_COORDINATOR.get(error.code, error.code)
+
+
+class Reply(Generic[R]):
+    """`refusal` makes the API's answer from an error code."""
+
+    __slots__ = ("_call", "_otherwise", "_pending", "_refusal", "_response")
+
+    def __init__(
+        self,
+        call: Call,
+        refusal: Callable[[ErrorCode], R],
+        otherwise: Mapping[ErrorCode, ErrorCode] | None = None,
+    ) -> None:
+        self._call = call
+        self._refusal = refusal
+        self._otherwise = otherwise
+        self._response: R | None = None
+        self._pending: Pending[R] | None = None
+
+    def complete(self, response: R) -> None:
+        if self._pending is not None:
+            self._pending.complete(response)
+        elif self._response is None:
+            self._response = response
+
+    def refuse(self, error: KafkaError) -> None:
+        code = coordinator_error(error, self._otherwise)
+        self._call.error(code)
+        self.complete(self._refusal(code))
+
+    def outcome(self, *, blocks: bool = True) -> R | Pending[R]:
+        """What the handler returns; called once, when the request has been decided."""
+        if self._response is not None:
+            return self._response
+        self._pending = Pending(blocks=blocks)
+        return self._pending

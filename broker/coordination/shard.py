@@ -1,0 +1,118 @@
+"""One shard of a coordinator: the state that lives in one partition of an internal topic.
+
+A decision is a `Step`. Its records are appended as one batch in the epoch of this shard, then replayed: state is always
+what the log up to its end says, here and on whichever broker reads the log next. Its answers, even those that only
+read, wait until that end is committed, so nobody acts on what a change of leader could take back. A batch that cannot
+be appended changes nothing; a shard that lost its partition is dropped whole, with all that was not committed.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from rookery.broker.coordination.commit_queue import CommitQueue
+from rookery.broker.coordination.reply import coordinator_error
+from rookery.broker.coordination.step import Instant, Step
+from rookery.broker.replication.partition import Partition
+from rookery.core.clock import Clock
+from rookery.core.errors import ErrorCode, KafkaError, MessageTooLargeError, NotCoordinatorError
+from rookery.core.logs import get_logger
+from rookery.core.wire.records import Record, build_batch
+
+_log = get_logger("broker.coordination")
+
+R = TypeVar("R")
+
+
+class ShardState(Protocol[R]):
+    """A coordinator's pure state."""
+
+    def replay(self, record: R, at: int, producer_id: int = -1) -> None: ...
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None: ...
+
+    def loaded(self, now: Instant) -> Step[R]:
+        """The whole log was replayed."""
+
+    def not_written(self, records: Sequence[R], error: ErrorCode, now: Instant) -> Step[R]:
+        """These records could not be appended: take back what was changed for them."""
+
+    def abandon(self, error: ErrorCode) -> Step[R]:
+        """Answer whoever waits for something to be decided."""
+
+
+Encode = Callable[[R], tuple[bytes, bytes | None]]
+
+
+def instant(clock: Clock) -> Instant:
+    return Instant(int(clock.monotonic() * 1000), clock.wall_ms())
+
+
+class Shard(Generic[R]):
+    """Active from the end of loading until its partition has another leader, or another epoch."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        epoch: int,
+        state: ShardState[R],
+        encode: Encode[R],
+        commits: CommitQueue,
+        clock: Clock,
+        *,
+        codec: int = 0,
+        on_lost: Callable[["Shard[Any]"], None],
+    ) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.state = state
+        self._encode = encode
+        self._commits = commits
+        self._clock = clock
+        self._codec = codec
+        self._on_lost = on_lost
+        self.closed = False
+
+    def run(self, step: Step[R]) -> None:
+        """Write the records and give the answers."""
+        if step.records:
+            try:
+                self._write(step.records)
+            except KafkaError as error:
+                self._failed(step, error)
+                return
+        self._commits.give(step.answers)
+
+    def _write(self, records: Sequence[R]) -> None:
+        now_ms = self._clock.wall_ms()
+        rows = [Record(number, now_ms, *self._encode(record)) for number, record in enumerate(records)]
+        batch = build_batch(rows, codec=self._codec)
+        allowed = self.partition.log.config.max_message_bytes
+        if len(batch) > allowed:
+            raise MessageTooLargeError(
+                f"{len(records)} records of {self.partition.topic_partition} need {len(batch)} bytes, but "
+                f"max.message.bytes is {allowed}"
+            )
+        appended = self.partition.append_own(batch, self.epoch, now_ms)
+        for number, record in enumerate(records):
+            self.state.replay(record, appended.base_offset + number)
+
+    def _failed(self, step: Step[R], error: KafkaError) -> None:
+        told = coordinator_error(error)
+        _log.warning("coordinator.write.failed", partition=str(self.partition.topic_partition), reason=str(error))
+        undone = self.state.not_written(step.records, told, instant(self._clock))
+        for to, _ in step.answers:
+            to.refuse(error)
+        for to, response in undone.answers:
+            to.complete(response)
+        if told is ErrorCode.NOT_COORDINATOR:
+            self._on_lost(self)
+
+    def close(self) -> None:
+        """The partition is led elsewhere, or anew: everybody who waits has to ask the new coordinator."""
+        if self.closed:
+            return
+        self.closed = True
+        place = self.partition.topic_partition
+        self._commits.close(NotCoordinatorError(f"broker lost {place} at leader epoch {self.epoch}"))
+        for to, response in self.state.abandon(ErrorCode.NOT_COORDINATOR).answers:
+            to.complete(response)

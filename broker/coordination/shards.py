@@ -1,0 +1,185 @@
+"""The shards of one coordinator on this broker: one for each partition of its internal topic that this broker leads.
+
+The metadata log says which those are. A partition that begins to be led here, or goes on in a new epoch, is loaded:
+between two epochs another broker may have written. Whoever asks meanwhile is told to come back.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from typing import Any, Generic, Protocol, TypeVar
+
+from rookery.broker.coordination.internal_topic import InternalTopic
+from rookery.broker.coordination.loader import load
+from rookery.broker.coordination.shard import Shard, instant
+from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partitions import Partitions
+from rookery.core.clock import Clock
+from rookery.core.errors import CoordinatorLoadInProgressError, KafkaError, NotCoordinatorError
+from rookery.core.logs import get_logger
+from rookery.core.metadata.image import Image
+from rookery.core.service import Service
+
+_log = get_logger("broker.coordination")
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+S = TypeVar("S", bound=Shard[Any])
+OPENING_PAUSE_S = (0.005, 0.1)
+"""First and longest pause until a replica that is being opened is looked for again."""
+RETRY_PAUSE_S = 1.0
+"""Pause before a log that could not be read is tried again."""
+
+
+class Kind(Protocol[R_co, S]):
+    """What tells one coordinator from another."""
+
+    @property
+    def topic(self) -> InternalTopic: ...
+
+    def decode(self, key: bytes | None, value: bytes | None) -> R_co | None:
+        """A record of the topic; None for one that means nothing here."""
+
+    def shard(self, partition: Partition, epoch: int) -> S:
+        """A new shard, to be loaded."""
+
+    def activated(self, shard: S) -> None:
+        """The shard is loaded and serves from now on."""
+
+
+class Shards(Service, Generic[R, S]):
+    def __init__(
+        self,
+        kind: Kind[R, S],
+        cluster: ClusterView,
+        partitions: Partitions,
+        clock: Clock,
+        executor: Executor,
+        *,
+        slice_bytes: int,
+    ) -> None:
+        self.name = f"shards of {kind.topic.name}"
+        self._kind = kind
+        self._cluster = cluster
+        self._partitions = partitions
+        self._clock = clock
+        self._executor = executor
+        self._slice_bytes = slice_bytes
+        self._led: dict[int, int] = {}
+        """Leader epochs of the partitions that are led here."""
+        self._active: dict[int, S] = {}
+        self._to_load: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
+        self.loaded = 0
+        """How many times a shard was loaded."""
+
+    # --- who is in charge -------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[S]:
+        return iter(list(self._active.values()))
+
+    @property
+    def loading(self) -> bool:
+        return len(self._active) < len(self._led)
+
+    def shard_of(self, key: str) -> S:
+        """The shard in charge of `key`. Raises what a client is to be told where it is not this broker's."""
+        index = self._kind.topic.index_of(key, self._cluster.image)
+        shard = self._active.get(-1 if index is None else index)
+        if shard is not None:
+            return shard
+        if index in self._led:
+            raise CoordinatorLoadInProgressError(f"{self._kind.topic.name}-{index} is being loaded")
+        raise NotCoordinatorError(f"{key!r} belongs to {self._kind.topic.name}-{index}, which is led elsewhere")
+
+    def follow(self, image: Image) -> None:
+        """Lead and load what the image says."""
+        topic = image.topic(self._kind.topic.name)
+        led = {
+            index: partition.leader_epoch
+            for index, partition in (topic.partitions.items() if topic is not None else ())
+            if partition.leader == self._cluster.node_id
+        }
+        if led == self._led:
+            return
+        for index, epoch in list(self._led.items()):
+            if led.get(index) != epoch:
+                self._drop(index)
+        for index, epoch in sorted(led.items()):
+            if index not in self._led:
+                self._led[index] = epoch
+                self._to_load.put_nowait((index, epoch))
+
+    def _drop(self, index: int) -> None:
+        del self._led[index]
+        shard = self._active.pop(index, None)
+        if shard is not None:
+            shard.close()
+
+    def lost(self, shard: Shard[Any]) -> None:
+        """A write found that the partition is led elsewhere, or its disk failed. It is loaded again if the metadata log
+        does not say otherwise by then."""
+        index = shard.partition.index
+        if self._active.get(index) is shard:
+            self._drop(index)
+            self._led[index] = shard.epoch
+            self._to_load.put_nowait((index, shard.epoch))
+
+    # --- loading ----------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                index, epoch = await self._to_load.get()
+                group.create_task(self._take_over(index, epoch), name=f"load {self._kind.topic.name}-{index}")
+
+    async def stop(self) -> None:
+        for index in list(self._led):
+            self._drop(index)
+
+    def _still(self, index: int, epoch: int) -> bool:
+        return self._led.get(index) == epoch and index not in self._active
+
+    async def _take_over(self, index: int, epoch: int) -> None:
+        while self._still(index, epoch):
+            try:
+                partition = await self._opened(index, epoch)
+                if partition is not None:
+                    await self._load(partition, epoch)
+                return
+            except KafkaError as error:
+                _log.error("coordinator.load.failed", partition=index, reason=str(error))
+                await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def _opened(self, index: int, epoch: int) -> Partition | None:
+        """The replica, once it leads; opening it waits for the disk and may take longer than hearing of it."""
+        pause_s = OPENING_PAUSE_S[0]
+        while self._still(index, epoch):
+            partition = self._partitions.named(self._kind.topic.name, index)
+            if partition is not None and partition.is_leader and partition.state.leader_epoch == epoch:
+                return partition
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, OPENING_PAUSE_S[1])
+        return None
+
+    async def _load(self, partition: Partition, epoch: int) -> None:
+        began = self._clock.monotonic()
+        shard = self._kind.shard(partition, epoch)
+        count = await load(
+            partition,
+            self._kind.decode,
+            shard.state.replay,
+            shard.state.end_transaction,
+            slice_bytes=self._slice_bytes,
+            executor=self._executor,
+        )
+        if not self._still(partition.index, epoch):
+            return
+        self._active[partition.index] = shard
+        self.loaded += 1
+        _log.info(
+            "coordinator.loaded", partition=str(partition.topic_partition), leader_epoch=epoch, records=count,
+            took_ms=round((self._clock.monotonic() - began) * 1000),
+        )  # fmt: skip
+        shard.run(shard.state.loaded(instant(self._clock)))
+        self._kind.activated(shard)

@@ -1,0 +1,166 @@
+"""The group coordinator of a broker: its shards, and the way of a request into one of them."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from random import Random
+from uuid import UUID
+
+from rookery.broker.coordination.commit_queue import CommitQueue
+from rookery.broker.coordination.shard import instant
+from rookery.broker.coordination.shards import Shards
+from rookery.broker.coordination.step import Receiver
+from rookery.broker.groups.deleting import expire
+from rookery.broker.groups.records import GroupsRecord, decode
+from rookery.broker.groups.settings import group_options, offsets_topic
+from rookery.broker.groups.shard import GroupShard
+from rookery.broker.groups.state import GroupsState
+from rookery.broker.groups.step import Instant, Step
+from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.waiters import Waiters
+from rookery.broker.scheduler import Scheduler
+from rookery.core.clock import Clock
+from rookery.core.config import node
+from rookery.core.config.options import Settings
+from rookery.core.errors import InvalidGroupIdError, KafkaError
+from rookery.core.metadata.changes import Changes
+from rookery.core.service import Service
+
+EXPIRY_PORTION = 100
+"""Groups looked through for expired offsets before others get their turn."""
+
+Decide = Callable[[GroupsState, Instant], Step]
+
+
+class GroupCoordinator(Service):
+    name = "group coordinator"
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: ClusterView,
+        partitions: Partitions,
+        waiters: Waiters[Partition],
+        clock: Clock,
+        scheduler: Scheduler,
+        random: Random,
+        executor: Executor,
+    ) -> None:
+        self.topic = offsets_topic(settings)
+        self._options = group_options(settings)
+        self._commit_timeout_s = settings[node.OFFSETS_COMMIT_TIMEOUT_MS] / 1000
+        self._expiry_interval_s = settings[node.OFFSETS_RETENTION_CHECK_INTERVAL_MS] / 1000
+        self._codec = settings[node.OFFSETS_TOPIC_COMPRESSION_CODEC]
+        self._cluster = cluster
+        self._waiters = waiters
+        self._clock = clock
+        self._scheduler = scheduler
+        self._random = random
+        self._shards: Shards[GroupsRecord, GroupShard] = Shards(
+            self, cluster, partitions, clock, executor, slice_bytes=settings[node.OFFSETS_LOAD_BUFFER_SIZE]
+        )
+
+    # --- requests ---------------------------------------------------------------------------------------------
+
+    def run(self, group_id: str, reply: Receiver, decide: Decide, *, named: bool = False) -> None:
+        """Decide a request about one group and carry it out; `reply` gets the answer, or the reason why there is
+        none. With `named` the group must have a name."""
+        try:
+            if named and not group_id:
+                raise InvalidGroupIdError("the group id is empty")
+            shard = self.shard_of(group_id)
+            step = decide(shard.groups, self.now())
+        except KafkaError as error:
+            reply.refuse(error)
+            return
+        shard.run_for(group_id, step)
+
+    def shard_of(self, group_id: str) -> GroupShard:
+        """Raises where this broker does not coordinate the group, or not yet."""
+        return self._shards.shard_of(group_id)
+
+    @property
+    def shards(self) -> list[GroupShard]:
+        """Those that serve now."""
+        return list(self._shards)
+
+    @property
+    def loading(self) -> bool:
+        """Whether some of this broker's shards do not serve yet."""
+        return self._shards.loading
+
+    @property
+    def times_loaded(self) -> int:
+        return self._shards.loaded
+
+    def exists(self, topic: str, partition: int) -> bool:
+        known = self._cluster.image.topic(topic)
+        return known is not None and partition in known.partitions
+
+    def now(self) -> Instant:
+        return instant(self._clock)
+
+    # --- the metadata log -------------------------------------------------------------------------------------
+
+    def publish(self, changes: Changes) -> None:
+        """Lead what the image says, forget what it forgot."""
+        self._shards.follow(changes.after)
+        gone = {topic.name for topic in changes.topics_removed}
+        if gone:
+            for shard in self.shards:
+                shard.drop_topics(gone.__contains__)
+
+    # --- what makes these shards those of groups --------------------------------------------------------------
+
+    def decode(self, key: bytes | None, value: bytes | None) -> GroupsRecord | None:
+        return decode(key, value)
+
+    def shard(self, partition: Partition, epoch: int) -> GroupShard:
+        return GroupShard(
+            partition,
+            epoch,
+            GroupsState(self._options, self._new_id),
+            CommitQueue(self._waiters, partition, self._commit_timeout_s, self._scheduler.time),
+            self._clock,
+            self._scheduler,
+            codec=self._codec,
+            on_lost=self._shards.lost,
+        )
+
+    def _new_id(self) -> str:
+        return str(UUID(int=self._random.getrandbits(128), version=4))
+
+    def activated(self, shard: GroupShard) -> None:
+        """A topic may have been deleted while nobody was in charge."""
+        shard.arm_all()
+        shard.drop_topics(lambda topic: topic not in self._cluster.image.topic_ids)
+
+    # --- the service ------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._shards.serve(), name=self._shards.name)
+            group.create_task(self._expire_offsets(), name="offset expiry")
+
+    async def stop(self) -> None:
+        await self._shards.stop()
+
+    async def _expire_offsets(self) -> None:
+        while True:
+            await asyncio.sleep(self._expiry_interval_s)
+            for shard in self.shards:
+                await self.expire_in(shard)
+
+    async def expire_in(self, shard: GroupShard) -> None:
+        """Drop what has expired in one shard, in portions."""
+        for number, group_id in enumerate(list(shard.groups.groups)):
+            group = shard.groups.groups.get(group_id)
+            if group is not None and not shard.closed:
+                step = expire(shard.groups, group, self.now())
+                if step.records:
+                    shard.run_for(group_id, step)
+            if number % EXPIRY_PORTION == EXPIRY_PORTION - 1:
+                await asyncio.sleep(0)
+

@@ -1,0 +1,64 @@
+"""The groups of one partition of `__consumer_offsets`, with the alarms that their deadlines need."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rookery.broker.coordination.alarms import Alarms
+from rookery.broker.coordination.commit_queue import CommitQueue
+from rookery.broker.coordination.shard import Shard, instant
+from rookery.broker.groups.deleting import drop_topics
+from rookery.broker.groups.records import GroupsRecord, encode
+from rookery.broker.groups.state import GroupsState
+from rookery.broker.groups.step import Step
+from rookery.broker.replication.partition import Partition
+from rookery.broker.scheduler import Scheduler
+from rookery.core.clock import Clock
+
+
+class GroupShard(Shard[GroupsRecord]):
+    """`groups` is what the log says; use it to decide, then `run_for`."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        epoch: int,
+        groups: GroupsState,
+        commits: CommitQueue,
+        clock: Clock,
+        scheduler: Scheduler,
+        *,
+        codec: int,
+        on_lost: Callable[[Shard[Any]], None],
+    ) -> None:
+        super().__init__(partition, epoch, groups, encode, commits, clock, codec=codec, on_lost=on_lost)
+        self.groups = groups
+        self._time = clock
+        self._alarms: Alarms[str] = Alarms(scheduler, self._ring)
+
+    def run_for(self, group_id: str, step: Step) -> None:
+        """Carry out a step of one group."""
+        self.run(step)
+        self._arm(group_id)
+
+    def _arm(self, group_id: str) -> None:
+        group = self.groups.groups.get(group_id)
+        if group is not None and not self.closed:
+            self._alarms.set(group_id, group.deadline, instant(self._time).ms)
+
+    def _ring(self, group_id: str) -> None:
+        self.run_for(group_id, self.groups.on_time(group_id, instant(self._time)))
+
+    def arm_all(self) -> None:
+        for group_id in self.groups.groups:
+            self._arm(group_id)
+
+    def drop_topics(self, gone: Callable[[str], bool]) -> None:
+        """Forget the offsets of topics that were deleted."""
+        for group in list(self.groups.groups.values()):
+            step = drop_topics(group, gone)
+            if step.records:
+                self.run(step)
+
+    def close(self) -> None:
+        self._alarms.clear()
+        super().close()

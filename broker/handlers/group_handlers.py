@@ -1,0 +1,42 @@
+"""The handlers of the group coordinator."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from rookery.broker.coordination.internal_topic import CoordinatorFinder
+from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.handlers.delete_groups import DeleteGroupsHandler
+from rookery.broker.handlers.describe_groups import DescribeGroupsHandler
+from rookery.broker.handlers.find_coordinator import GROUP, FindCoordinatorHandler
+from rookery.broker.handlers.heartbeat import HeartbeatHandler
+from rookery.broker.handlers.join_group import JoinGroupHandler
+from rookery.broker.handlers.leave_group import LeaveGroupHandler
+from rookery.broker.handlers.list_groups import ListGroupsHandler
+from rookery.broker.handlers.offset_commit import OffsetCommitHandler
+from rookery.broker.handlers.offset_delete import OffsetDeleteHandler
+from rookery.broker.handlers.offset_fetch import OffsetFetchHandler
+from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.sync_group import SyncGroupHandler
+from rookery.broker.server.dispatch import Handler
+
+
+def group_handlers(
+    groups: GroupCoordinator,
+    cluster: ClusterView,
+    controller: ControllerPort,
+    start_task: Callable[[Coroutine[Any, Any, Any], str], object],
+) -> list[Handler]:
+    finder = CoordinatorFinder(groups.topic, cluster, controller, start_task)
+    return [
+        FindCoordinatorHandler({GROUP: finder}),
+        JoinGroupHandler(groups),
+        SyncGroupHandler(groups),
+        HeartbeatHandler(groups),
+        LeaveGroupHandler(groups),
+        OffsetCommitHandler(groups),
+        OffsetFetchHandler(groups),
+        OffsetDeleteHandler(groups),
+        DeleteGroupsHandler(groups),
+        DescribeGroupsHandler(groups),
+        ListGroupsHandler(groups),
+    ]

@@ -1,0 +1,23 @@
+"""LeaveGroup (13): leave a group; from v3 on several members at once."""
+
+from typing import Any
+
+from rookery.broker.coordination.reply import Reply
+from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.server.client import Call
+from rookery.core.wire.apis.leave_group import LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse
+from rookery.core.wire.served import Served
+
+
+class LeaveGroupHandler:
+    served = Served(LEAVE_GROUP, 0, 5)
+
+    def __init__(self, groups: GroupCoordinator) -> None:
+        self._groups = groups
+
+    def handle(self, request: LeaveGroupRequest, call: Call) -> Any:
+        reply: Reply[LeaveGroupResponse] = Reply(call, lambda code: LeaveGroupResponse(error_code=code))
+        self._groups.run(
+            request.group_id, reply, lambda state, now: state.leave(request, reply, now), named=True
+        )
+        return reply.outcome()

@@ -1,0 +1,52 @@
+"""OffsetCommit (8): store how far a group has read; answered when all in-sync replicas have it."""
+
+from typing import Any
+
+from rookery.broker.coordination.reply import Reply
+from rookery.broker.groups.committing import commit
+from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.server.client import Call
+from rookery.core.errors import ErrorCode
+from rookery.core.wire.apis.offset_commit import (
+    OFFSET_COMMIT,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from rookery.core.wire.served import Served
+
+_TOO_LARGE = {
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+
+
+class OffsetCommitHandler:
+    served = Served(OFFSET_COMMIT, 2, 9)
+
+    def __init__(self, groups: GroupCoordinator) -> None:
+        self._groups = groups
+
+    def handle(self, request: OffsetCommitRequest, call: Call) -> Any:
+        groups = self._groups
+        reply: Reply[OffsetCommitResponse] = Reply(call, lambda code: _refusal(request, code), _TOO_LARGE)
+        groups.run(
+            request.group_id, reply, lambda state, now: commit(state, request, reply, now, groups.exists)
+        )
+        return reply.outcome(blocks=False)
+
+
+def _refusal(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
