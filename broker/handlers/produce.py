@@ -77,8 +77,9 @@ class ProduceHandler:
         self._metrics = metrics
 
     def handle(self, request: ProduceRequest, call: Call) -> Outcome:
-        run = _Run(self._locator, self._clock.wall_ms(), self._metrics, request, call)
         refusal = _refusal(request)
+        run = _Run(request, call, self._clock.wall_ms())
+        named = self._locator.named
         for topic in request.topic_data:
             name = topic.name
             answers: list[PartitionProduceResponse] = []
@@ -88,20 +89,41 @@ class ProduceHandler:
                 try:
                     if refusal is not None:
                         raise refusal
-                    partition = self._locator.named(name, data.index)
+                    partition = named(name, data.index)
                     batch = _writable(data.records)
                     if partition.settings.opens_batches and self._must_open(partition, batch):
                         run.unopened.append(Unopened(answer, name, partition, bytearray(batch or b"")))
                     else:
-                        run.append(answer, name, partition, batch)
+                        self._append(run, answer, partition, batch)
                 except KafkaError as error:
-                    run.errors.refuse(answer, name, error)
+                    self._errors(run).refuse(answer, name, error)
             run.responses.append(
                 TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=answers)
             )
         if run.unopened:
             return self._start_task(self._open(run), PRODUCE.name)
         return self._answer(run)
+
+    def _append(
+        self,
+        run: "_Run",
+        answer: PartitionProduceResponse,
+        partition: Partition,
+        batch: MutableBuffer | None,
+    ) -> None:
+        """Write one batch; raises KafkaError, and then nothing was written."""
+        acks = run.request.acks
+        appended = partition.append_as_leader(batch, acks, run.now_ms)
+        base_offset, last_offset, answer.log_append_time_ms, answer.log_start_offset, known = appended
+        answer.base_offset = base_offset
+        traffic = self._metrics.of(partition.topic)
+        traffic.produce_requests += 1
+        if not known and batch is not None:
+            traffic.messages_in += last_offset - base_offset + 1
+            traffic.bytes_in += len(batch)
+        if not _may_answer(acks, partition, appended):
+            epoch = partition.state.leader_epoch
+            run.waiting.append(Written(answer, partition.topic, partition, appended, epoch))
 
     def _must_open(self, partition: Partition, batch: MutableBuffer | None) -> bool:
         partition.check_leader()
@@ -113,67 +135,52 @@ class ProduceHandler:
             try:
                 prepared = await self._record_work.prepare(partition, batch)
                 run.now_ms = self._clock.wall_ms()
-                run.append(answer, topic, partition, prepared)
+                self._append(run, answer, partition, prepared)
             except KafkaError as error:
-                run.errors.refuse(answer, topic, error)
+                self._errors(run).refuse(answer, topic, error)
         return self._answer(run)
 
     def _answer(self, run: "_Run") -> Outcome:
-        if run.acks == 0:
-            run.errors.close_connection()
+        errors, request = run.errors, run.request
+        if request.acks == 0:
+            if errors is not None:
+                errors.close_connection()
             return None
         response = ProduceResponse(responses=run.responses)
-        run.errors.complete(response)
+        if errors is not None:
+            errors.complete(response)
         if not run.waiting:
             return response
 
         def refuse(written: Written, error: KafkaError) -> None:
-            run.errors.refuse(written.answer, written.topic, error)
-            run.errors.complete(response)
+            errors = self._errors(run)
+            errors.refuse(written.answer, written.topic, error)
+            errors.complete(response)
 
-        delayed = DelayedProduce(run.waiting, response, run.acks, refuse)
-        parked = self._waiters.park(delayed, delayed.partitions, run.timeout_ms / 1000)
+        delayed = DelayedProduce(run.waiting, response, request.acks, refuse)
+        parked = self._waiters.park(delayed, delayed.partitions, request.timeout_ms / 1000)
         delayed.pending.on_abandon = lambda: self._waiters.forget(parked)
         return delayed.pending
+
+    def _errors(self, run: "_Run") -> ProduceErrors:
+        if run.errors is None:
+            run.errors = ProduceErrors(self._locator, self._metrics, run.call)
+        return run.errors
 
 
 class _Run:
     """One request on its way through its partitions."""
 
-    __slots__ = (
-        "_metrics", "acks", "errors", "now_ms", "responses", "timeout_ms", "unopened", "waiting",
-    )  # fmt: skip
+    __slots__ = ("call", "errors", "now_ms", "request", "responses", "unopened", "waiting")
 
-    def __init__(
-        self, locator: Locator, now_ms: int, metrics: TopicMetrics, request: ProduceRequest, call: Call
-    ) -> None:
-        self._metrics = metrics
-        self.acks = request.acks
-        self.timeout_ms = request.timeout_ms
+    def __init__(self, request: ProduceRequest, call: Call, now_ms: int) -> None:
+        self.request = request
+        self.call = call
         self.now_ms = now_ms
-        self.errors = ProduceErrors(locator, metrics, call)
+        self.errors: ProduceErrors | None = None
         self.responses: list[TopicProduceResponse] = []
         self.unopened: list[Unopened] = []
         self.waiting: list[Written] = []
-
-    def append(
-        self,
-        answer: PartitionProduceResponse,
-        topic: str,
-        partition: Partition,
-        batch: MutableBuffer | None,
-    ) -> None:
-        """Write one batch; raises KafkaError, and then nothing was written."""
-        appended = partition.append_as_leader(batch, self.acks, self.now_ms)
-        answer.base_offset, last_offset, answer.log_append_time_ms, answer.log_start_offset, known = appended
-        traffic = self._metrics.of(topic)
-        traffic.produce_requests += 1
-        if not known and batch is not None:
-            traffic.messages_in += last_offset - appended.base_offset + 1
-            traffic.bytes_in += len(batch)
-        if not _may_answer(self.acks, partition, appended):
-            epoch = partition.state.leader_epoch
-            self.waiting.append(Written(answer, topic, partition, appended, epoch))
 
 
 def _may_answer(acks: int, partition: Partition, appended: LeaderAppend) -> bool:
@@ -193,6 +200,6 @@ def _refusal(request: ProduceRequest) -> KafkaError | None:
 
 def _writable(records: Buffer | None) -> MutableBuffer | None:
     """The batch as a buffer to be stamped in place: the receive buffer itself, unless it is read-only."""
-    if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
-        return bytearray(records)
-    return records
+    if isinstance(records, memoryview):
+        return bytearray(records) if records.readonly else records
+    return bytearray(records) if isinstance(records, bytes) else records

@@ -140,7 +140,8 @@ async def test_librdkafka_waits_for_data_without_asking_again_and_again(broker: 
     def client() -> None:
         servers = address(broker)
         rd_produce(servers, "slow", [b"first"])
-        consumer = Consumer({"bootstrap.servers": servers, "group.id": "none", "fetch.wait.max.ms": 10_000})
+        conf = {"bootstrap.servers": servers, "group.id": "none", "enable.auto.commit": False}
+        consumer = Consumer({**conf, "fetch.wait.max.ms": 10_000})
         consumer.assign([TopicPartition("slow", 0, 1)])
         consumer.poll(0.5)
         fetches = broker.server.requests.route("Fetch").versions
