@@ -131,7 +131,7 @@ def prepare(folder: Path, *, snapshot: bool) -> None:
 
 
 def _has_all(voter: VoterProcess) -> bool:
-    return (voter.look() or {}).get("count") == REPLAYED
+    return (voter.ask(do="count") or {}).get("count") == REPLAYED
 
 
 def replay(folder: Path) -> None:

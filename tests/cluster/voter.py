@@ -97,6 +97,8 @@ class SideDoor:
                 return {}
             case "load":
                 return await self._load(**json.loads(request["shape"]))
+            case "count":
+                return {"count": len(self._words.words)}
             case "words":
                 return {"words": self._words.words}
             case "metrics":
