@@ -75,17 +75,6 @@ class FoundOffset(NamedTuple):
 class PartitionLog:
     """Use `PartitionLog.open`."""
 
-    __slots__ = (
-        "__weakref__",
-        "_config",
-        "_high_watermark",
-        "clean_offset",
-        "log",
-        "on_failure",
-        "partition",
-        "store",
-    )
-
     def __init__(
         self, partition: TopicPartition, log: Log, config: TopicLogConfig, store: ProducerStore
     ) -> None:
