@@ -38,6 +38,7 @@ from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
+from rookery.broker.server.tls import client_tls
 from rookery.broker.server.topic_metrics import TopicMetrics
 from rookery.controller.raft.node import RaftNode
 from rookery.core.clock import Clock
@@ -145,6 +146,7 @@ class BrokerRole:
         self.server = self._server(network, metrics)
         self.housekeeper = Housekeeper(self.log_dirs, clock, _housekeeping(settings))
         self.topic_metrics.publish(metrics)
+        self.waiters.publish(metrics, ("Produce", "Fetch"))
         publish_replicas(metrics, self)
         cleaners: list[Service] = []
         if settings[keys.LOG_CLEANER_ENABLE]:
@@ -204,6 +206,7 @@ class BrokerRole:
             network,
             metrics,
             settings[keys.SOCKET_LISTEN_BACKLOG_SIZE],
+            tls=client_tls(settings) if self._listeners.speak_tls else None,
         )
 
     def _make_partition(self, topic_id: UUID, log: PartitionLog, settings: TopicSettings) -> Partition:

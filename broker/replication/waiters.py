@@ -11,7 +11,9 @@ from typing import Generic, Protocol, TypeVar
 
 from rookery.broker.scheduler import Scheduler, Timer
 from rookery.core.logs import get_logger
+from rookery.core.metrics import Metrics
 
+PURGATORY = "kafka_server_delayedoperationpurgatory_purgatorysize"
 _log = get_logger("broker.replication.waiters")
 
 K = TypeVar("K", bound=Hashable)
@@ -53,6 +55,12 @@ class Waiters(Generic[K]):
         self._by_key: dict[K, dict[Parked[K], None]] = {}
         self._changed: dict[K, None] = {}
         self._sizes: dict[str, int] = {}
+
+    def publish(self, metrics: Metrics, kinds: Iterable[str]) -> None:
+        text = "Requests that wait for a partition to move."
+        metrics.read(
+            PURGATORY, text, lambda: [((kind,), self.size(kind)) for kind in kinds], labels=("delayedOperation",)
+        )
 
     def size(self, kind: str) -> int:
         """How many requests of this kind are parked: the purgatory's size."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
+from ssl import SSLContext
 from time import perf_counter
 from typing import Any
 
@@ -15,10 +16,13 @@ from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.sweep import Sweep
+from rookery.broker.server.tls import server_context
 from rookery.core.config.listeners import Listener
+from rookery.core.config.options import ConfigError
 from rookery.core.logs import get_logger
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import Listening, Network
+from rookery.core.net.tls import Tls
 from rookery.core.service import Service
 
 _log = get_logger("broker.server")
@@ -26,6 +30,13 @@ _log = get_logger("broker.server")
 CONNECTIONS = "kafka_server_socket_server_metrics_connection_count"
 SWEEP_ROUND_S_MAX = 5.0
 DRAIN_S = 5.0
+
+
+def _check_protocol(listener: Listener, tls: SSLContext | None) -> None:
+    """Raise ConfigError rather than serve a listener less safely than it was configured."""
+    if listener.protocol != "PLAINTEXT" and (listener.protocol != "SSL" or tls is None):
+        pair = f"{listener.name}:{listener.protocol}"
+        raise ConfigError("listener.security.protocol.map", pair, "this broker cannot speak it as configured")
 
 
 class RequestTasks:
@@ -70,8 +81,13 @@ class Server(Service):
         network: Network,
         metrics: Metrics,
         backlog: int = 50,
+        tls: Tls | None = None,
     ) -> None:
+        """`tls` is what listeners show whose protocol is SSL; without it there can be no such listener."""
         self._listeners = tuple(listeners)
+        self._tls = server_context(tls) if tls is not None else None
+        for listener in self._listeners:
+            _check_protocol(listener, self._tls)
         self._network = network
         self._backlog = backlog
         self._tasks = RequestTasks()
@@ -102,7 +118,11 @@ class Server(Service):
         bind = listener.bind
         try:
             listening = await self._network.listen(
-                partial(Connection, shared, listener.name), bind.host, bind.port, self._backlog
+                partial(Connection, shared, listener.name),
+                bind.host,
+                bind.port,
+                self._backlog,
+                self._tls if listener.protocol == "SSL" else None,
             )
         except OSError as error:
             raise OSError(error.errno, f"cannot listen on {bind}: {error.strerror or error}") from error

@@ -40,6 +40,11 @@ class Listeners:
     controllers: tuple[Listener, ...]
     inter_broker: str
 
+    @property
+    def speak_tls(self) -> bool:
+        """Whether any listener for clients does."""
+        return any(listener.protocol == "SSL" for listener in self.clients)
+
     def client(self, name: str) -> Listener:
         return next(listener for listener in self.clients if listener.name == name)
 

@@ -8,6 +8,7 @@ loop with virtual time, inside a simulator. Links can be given a delay and can b
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from ssl import SSLContext
 from typing import Protocol
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -29,7 +30,12 @@ class Network(Protocol):
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.Transport: ...
 
     async def listen(
-        self, factory: ProtocolFactory, host: str, port: int, backlog: int = 50
+        self,
+        factory: ProtocolFactory,
+        host: str,
+        port: int,
+        backlog: int = 50,
+        tls: SSLContext | None = None,
     ) -> Listening: ...
 
 
@@ -53,9 +59,16 @@ class SocketNetwork:
         transport, _ = await asyncio.get_running_loop().create_connection(factory, host, port)
         return transport
 
-    async def listen(self, factory: ProtocolFactory, host: str, port: int, backlog: int = 50) -> Listening:
+    async def listen(
+        self,
+        factory: ProtocolFactory,
+        host: str,
+        port: int,
+        backlog: int = 50,
+        tls: SSLContext | None = None,
+    ) -> Listening:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(factory, host or None, port, backlog=backlog)
+        server = await loop.create_server(factory, host or None, port, backlog=backlog, ssl=tls)
         return _SocketListening(server)
 
 
@@ -175,7 +188,16 @@ class MemoryNetwork:
     def forget(self, address: Address) -> None:
         self._listeners.pop(address, None)
 
-    async def listen(self, factory: ProtocolFactory, host: str, port: int, backlog: int = 50) -> Listening:
+    async def listen(
+        self,
+        factory: ProtocolFactory,
+        host: str,
+        port: int,
+        backlog: int = 50,
+        tls: SSLContext | None = None,
+    ) -> Listening:
+        if tls is not None:
+            raise ValueError("connections in memory are not encrypted")
         address = (host, port or self._free_port())
         if address in self._listeners:
             raise OSError(f"the address {host}:{port} is in use")

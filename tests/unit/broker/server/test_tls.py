@@ -1,0 +1,92 @@
+"""Listeners that speak SSL, and those that must not pretend to."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+
+from rookery.broker.server.server import Server
+from rookery.broker.server.settings import ServerSettings
+from rookery.broker.server.tls import client_tls
+from rookery.core.config import node
+from rookery.core.config.listeners import Endpoint, Listener
+from rookery.core.config.options import ConfigError, Settings
+from rookery.core.metrics import Metrics
+from rookery.core.net.network import SocketNetwork
+from rookery.core.net.tls import Tls
+from tests.certificates import Authority
+from tests.unit.broker.server.rig import Scripted, at_once, frame_of
+
+
+def server_with(protocol: str, tls: Tls | None) -> Server:
+    end = Endpoint("SECURE", "127.0.0.1", 0)
+    listeners = [Listener("SECURE", end, end, protocol)]
+    return Server(
+        listeners, lambda _: [Scripted(at_once)], ServerSettings(), SocketNetwork(), Metrics(), tls=tls
+    )
+
+
+def material(folder: Path, **options: str) -> tuple[Authority, Tls]:
+    authority = Authority(folder)
+    settings = Settings(node.TABLE).having(
+        {
+            "ssl.keystore.location": str(authority.issue("broker", "127.0.0.1", "localhost")),
+            "ssl.truststore.location": str(authority.path),
+            **{key.replace("_", "."): value for key, value in options.items()},
+        }
+    )
+    return authority, client_tls(settings)
+
+
+async def ask(port: int, context: ssl.SSLContext) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    try:
+        writer.write(frame_of("secret"))
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        return await reader.readexactly(size)
+    finally:
+        writer.transport.abort()
+
+
+async def test_a_listener_with_ssl_serves_encrypted(tmp_path: Path) -> None:
+    authority, tls = material(tmp_path)
+    server = server_with("SSL", tls)
+    await server.start()
+    context = ssl.create_default_context(cafile=str(authority.path))
+    assert b"secret" in await ask(server.port("SECURE"), context)
+    await server.stop()
+
+
+async def test_clients_without_a_certificate_are_refused_where_one_is_required(tmp_path: Path) -> None:
+    authority, tls = material(tmp_path, ssl_client_auth="required")
+    server = server_with("SSL", tls)
+    await server.start()
+    context = ssl.create_default_context(cafile=str(authority.path))
+    with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+        await ask(server.port("SECURE"), context)
+    context.load_cert_chain(str(authority.issue("client")))
+    assert b"secret" in await ask(server.port("SECURE"), context)
+    await server.stop()
+
+
+async def test_plain_bytes_get_nothing_from_a_listener_with_ssl(tmp_path: Path) -> None:
+    _, tls = material(tmp_path)
+    server = server_with("SSL", tls)
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port("SECURE"))
+    writer.write(frame_of("secret"))
+    assert b"secret" not in await reader.read()
+    writer.close()
+    await server.stop()
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_protocol_that_cannot_be_served_as_configured_refuses_to_start(protocol: str) -> None:
+    with pytest.raises(ConfigError, match=f"SECURE:{protocol}"):
+        server_with(protocol, None)
+
+
+def test_a_missing_key_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"ssl\.truststore\.location"):
+        client_tls(Settings(node.TABLE))
