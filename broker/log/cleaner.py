@@ -6,7 +6,6 @@ until the next start.
 """
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +15,7 @@ from rookery.broker.log.compaction_plan import CleaningPlan
 from rookery.broker.log.housekeeper import SLICE, Housekeeper
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.threads import Threads, real_threads
 from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.clock import Clock
 from rookery.core.config import node
@@ -53,14 +53,19 @@ class Cleaner(Service):
     name = "log-cleaner"
 
     def __init__(
-        self, dirs: LogDirs, housekeeper: Housekeeper, clock: Clock, options: CleanerOptions
+        self,
+        dirs: LogDirs,
+        housekeeper: Housekeeper,
+        clock: Clock,
+        options: CleanerOptions,
+        threads: Threads = real_threads,
     ) -> None:
         self._dirs = dirs
         self._housekeeper = housekeeper
         self._clock = clock
         self._options = options
         self._throttle = Throttle(options.io_max_bytes_per_second)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
+        self._thread = threads("log-cleaner", 1)
         self.uncleanable: dict[TopicPartition, str] = {}
         self.passes = 0
         self.bytes_read = 0

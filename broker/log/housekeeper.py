@@ -11,6 +11,7 @@ from itertools import count
 from rookery.broker.log.log_dir import CLEANER_OFFSETS, LogDir
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.clock import Clock
 from rookery.core.disk import Disk
 from rookery.core.log import LogDirFailed, Segment, names
@@ -65,10 +66,13 @@ class Housekeeper(Service):
 
     name = "log-housekeeper"
 
-    def __init__(self, dirs: LogDirs, clock: Clock, options: HousekeepingOptions) -> None:
+    def __init__(
+        self, dirs: LogDirs, clock: Clock, options: HousekeepingOptions, threads: Threads = real_threads
+    ) -> None:
         self._dirs = dirs
         self._clock = clock
         self._options = options
+        self._thread = threads("log-deletion", 1)
         self.deletions = Deletions()
         self.segments_deleted = 0
 
@@ -86,6 +90,9 @@ class Housekeeper(Service):
         async with asyncio.TaskGroup() as group:
             for interval_ms, job in work:
                 group.create_task(_repeat(interval_ms / 1000, job))
+
+    async def stop(self) -> None:
+        self._thread.shutdown(wait=False)
 
     async def _save(self, name: str) -> None:
         await self._dirs.save_checkpoints(name)
@@ -145,7 +152,7 @@ class Housekeeper(Service):
 
     async def _remove(self, log_dir: LogDir, remove: Callable[[], None]) -> None:
         try:
-            await asyncio.to_thread(remove)
+            await asyncio.get_running_loop().run_in_executor(self._thread, remove)
         except OSError as error:
             self._dirs.dir_failed(log_dir, LogDirFailed("removing files in", log_dir.path, error))
 

@@ -7,7 +7,6 @@
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from rookery.broker.log import folders
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.dir_lock import DirInUseError, DirLock
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.disk import Disk, FileDisk
 from rookery.core.errors import KafkaStorageError
 from rookery.core.log import LogDirFailed
@@ -45,7 +45,15 @@ class LogDirRefused(Exception):
 class LogDir:
     """A folder of partitions. `failure` says why it is offline; nothing in it is touched from then on."""
 
-    def __init__(self, disk: Disk, path: str, directory_id: UUID, *, clean_epoch: int | None = None) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        directory_id: UUID,
+        *,
+        clean_epoch: int | None = None,
+        threads: Threads = real_threads,
+    ) -> None:
         self.disk = disk
         self.path = path
         self.directory_id = directory_id
@@ -57,7 +65,7 @@ class LogDir:
         self.offsets: dict[str, dict[TopicPartition, int]] = {}
         """The checkpoints as they were read at start, by file name."""
         self.lock: DirLock | None = None
-        self.worker = ThreadPoolExecutor(1, thread_name_prefix=f"log-dir-{os.path.basename(path)}")
+        self.worker = threads(f"log-dir-{os.path.basename(path)}", 1)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do blocking work in this dir's thread."""
@@ -137,7 +145,13 @@ class LogDir:
 
 
 def open_log_dir(
-    disk: Disk, path: str, *, cluster_id: str, node_id: int, new_id: Callable[[], UUID]
+    disk: Disk,
+    path: str,
+    *,
+    cluster_id: str,
+    node_id: int,
+    new_id: Callable[[], UUID],
+    threads: Threads = real_threads,
 ) -> LogDir:
     """Take a folder into use: check whose it is, take the clean-shutdown marker, read the checkpoints.
     Blocks.
@@ -149,7 +163,7 @@ def open_log_dir(
     if lock is not None:
         _take(lock)
     try:
-        opened = _identified(disk, path, cluster_id, node_id, new_id)
+        opened = _identified(disk, path, cluster_id, node_id, new_id, threads)
         for name in CHECKPOINTS:
             opened.offsets[name] = _checkpoint(opened, name)
     except BaseException:
@@ -167,7 +181,9 @@ def _take(lock: DirLock) -> None:
         raise LogDirRefused(str(error)) from None
 
 
-def _identified(disk: Disk, path: str, cluster_id: str, node_id: int, new_id: Callable[[], UUID]) -> LogDir:
+def _identified(
+    disk: Disk, path: str, cluster_id: str, node_id: int, new_id: Callable[[], UUID], threads: Threads
+) -> LogDir:
     """The dir, if it is ours or nobody's yet."""
     try:
         meta = MetaProperties.read(disk, path)
@@ -180,7 +196,7 @@ def _identified(disk: Disk, path: str, cluster_id: str, node_id: int, new_id: Ca
         raise LogDirRefused(f"{path} belongs to cluster {meta.cluster_id}, this node to {cluster_id}")
     if meta.node_id != node_id:
         raise LogDirRefused(f"{path} belongs to node {meta.node_id}, this is node {node_id}")
-    return LogDir(disk, path, meta.directory_id, clean_epoch=take_marker(disk, path))
+    return LogDir(disk, path, meta.directory_id, clean_epoch=take_marker(disk, path), threads=threads)
 
 
 def _checkpoint(opened: LogDir, name: str) -> dict[TopicPartition, int]:

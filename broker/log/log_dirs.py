@@ -16,6 +16,7 @@ from rookery.broker.log.group_commit import GroupCommit
 from rookery.broker.log.log_dir import CLEANER_OFFSETS, LogDir
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.start_up import NodeIdentity, StartUp
+from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.clock import Clock
 from rookery.core.config.options import LONG_MAX
 from rookery.core.disk import Disk
@@ -48,6 +49,7 @@ class LogDirs:
         config_of: Callable[[str], TopicLogConfig],
         new_id: Callable[[], UUID],
         recovery_threads: int = 2,
+        threads: Threads = real_threads,
     ) -> None:
         self._paths = list(paths)
         self._clock = clock
@@ -57,7 +59,7 @@ class LogDirs:
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self.with_unsaved_snapshots: set[PartitionLog] = set()
         """Partitions that closed a segment; the housekeeper writes their snapshots."""
-        self.start_up = StartUp(disk, identity, clock, config_of, new_id, recovery_threads)
+        self.start_up = StartUp(disk, identity, clock, config_of, new_id, recovery_threads, threads)
         self.dirs: list[LogDir] = []
         self.offline: dict[str, str] = {}
         """Dirs that cannot be used, and why; also those that could not be opened at start."""

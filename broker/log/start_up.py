@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from uuid import UUID
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.log_dir import LogDir, LogDirRefused, open_log_dir
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.clock import Clock
 from rookery.core.disk import Disk
 from rookery.core.log import LogCorrupt, LogDirFailed
@@ -67,13 +67,15 @@ class StartUp:
         config_of: Callable[[str], TopicLogConfig],
         new_id: Callable[[], UUID],
         recovery_threads: int = 2,
+        threads: Threads = real_threads,
     ) -> None:
+        self._threads = threads
         self._disk = disk
         self._identity = identity
         self._clock = clock
         self._config_of = config_of
         self._new_id = new_id
-        self._threads = recovery_threads
+        self._recovery_threads = recovery_threads
         self.recovery = Recovery()
 
     async def open_all(self, paths: Sequence[str]) -> Opened:
@@ -97,10 +99,17 @@ class StartUp:
     async def _open_dir(self, path: str, opened: Opened) -> None:
         cluster_id, node_id = self._identity
         work = partial(
-            open_log_dir, self._disk, path, cluster_id=cluster_id, node_id=node_id, new_id=self._new_id
+            open_log_dir,
+            self._disk,
+            path,
+            cluster_id=cluster_id,
+            node_id=node_id,
+            new_id=self._new_id,
+            threads=self._threads,
         )
         try:
-            opened.dirs.append(await asyncio.to_thread(work))
+            with self._threads("start-up", 1) as thread:
+                opened.dirs.append(await asyncio.get_running_loop().run_in_executor(thread, work))
         except OSError as error:
             opened.offline[path] = str(error)
             log.error("log_dir.offline", dir=path, reason=str(error), partitions=0)
@@ -119,7 +128,7 @@ class StartUp:
 
     async def _recover_dir(self, log_dir: LogDir, partitions: list[TopicPartition], opened: Opened) -> None:
         loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="recovery") as threads:
+        with self._threads("recovery", self._recovery_threads) as threads:
             opening = [
                 loop.run_in_executor(threads, self._open_partition, log_dir, name) for name in partitions
             ]

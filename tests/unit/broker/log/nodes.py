@@ -9,6 +9,7 @@ from uuid import UUID
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.start_up import NodeIdentity
+from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.clock import ManualClock
 from rookery.core.disk import Disk, MemoryDisk
 from rookery.core.log import LogConfig
@@ -37,6 +38,7 @@ def log_dirs(
     config: TopicLogConfig = SMALL,
     clock: ManualClock | None = None,
     first_id: int = 1,
+    threads: Threads = real_threads,
 ) -> LogDirs:
     return LogDirs(
         disk,
@@ -45,4 +47,5 @@ def log_dirs(
         clock=clock or ManualClock(),
         config_of=lambda _topic: config,
         new_id=ids(first_id),
+        threads=threads,
     )

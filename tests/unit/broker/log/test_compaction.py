@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, put_in_place
+from rookery.broker.log.compaction import BatchSweep
 from rookery.broker.log.compaction_plan import CleanableSegment, CompactionPolicy, grouped, is_due, plan
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.markers import build_marker
@@ -21,7 +22,7 @@ from rookery.core.config.options import LONG_MAX
 from rookery.core.disk import MemoryDisk, PowerCut
 from rookery.core.log import LogConfig, names
 from rookery.core.types import TopicPartition
-from rookery.core.wire.records import Codec, batches
+from rookery.core.wire.records import Codec, batches, read_header, read_records, rewrite_batch, stamp
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.table import table, visible
 
@@ -182,6 +183,36 @@ def test_aborted_data_goes_and_its_marker_later() -> None:
     markers = [h.base_offset for h in log.log.headers(0) if h.control and h.record_count]
     assert markers == [6], "only the transaction with data left keeps its marker"
     assert table(log).items() >= before.items()
+
+
+def test_an_abort_before_the_dirty_part_hides_nothing_behind_it() -> None:
+    log = opened(new_disk(), replace(COMPACT, log=LogConfig()))
+    put(log, b"a", b"old")
+    for sequence, commit in ((0, False), (1, True)):
+        data = batch(1, keys=[b"a"], producer_id=5, sequence=sequence, transactional=True)
+        log.append_as_leader(data, 0, NOW)
+        built = build_marker(EndMarker(commit, 0), producer_id=5, producer_epoch=0, timestamp=NOW)
+        log.append_own(built, 0, NOW)
+    log.advance_high_watermark(log.end_offset)
+    roll(log)
+    put(log, b"z", b"1")
+    log.clean_offset = 3  # the aborted transaction lies before, in the same segment
+    assert clean(log)
+    assert offsets(log) == [3, 5]
+
+
+def test_what_the_map_does_not_cover_is_left_alone() -> None:
+    covered = OffsetMap(1 << 20)
+    covered.latest_offset = 9
+    sweep = BatchSweep(covered, {}, now_ms=NOW, delete_retention_ms=0)
+    stored = batch(3, keys=[None, b"a", b"b"], values=[b"1", None, b"2"])
+    stamp(stored, 0, 10, 0)
+    header = read_header(stored)
+    expired = rewrite_batch(header, read_records(stored), NOW - 1)
+    for each in (stored, expired):
+        kept = sweep.sweep(each, 0, read_header(each))
+        assert kept is not None
+        assert [record.offset for record in read_records(kept)] == [10, 11, 12]
 
 
 @pytest.mark.invariant("P15")

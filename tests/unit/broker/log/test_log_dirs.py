@@ -14,6 +14,7 @@ from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dir import LogDirRefused
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
+from rookery.broker.log.threads import no_threads
 from rookery.core.clock import ManualClock
 from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaStorageError, UnknownTopicOrPartitionError
@@ -461,4 +462,18 @@ async def test_the_housekeeper_serves_until_cancelled() -> None:
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
+    await dirs.stop(1)
+
+
+async def test_without_threads_everything_happens_at_once() -> None:
+    disk = memory()
+    dirs = log_dirs(disk, ["/a", "/b"], config=DURABLE, threads=no_threads)
+    await dirs.start()
+    log = await dirs.create(tp(0), TOPIC_ID)
+    await _append_durably(dirs, log)
+    assert log.log.recovery_point == 1
+    disk.fail("sync", ".log")
+    with pytest.raises(KafkaStorageError):
+        await _append_durably(dirs, log)
+    assert dirs.offline.keys() == {"/a"}
     await dirs.stop(1)
