@@ -1,0 +1,293 @@
+"""The single writer: answers wait for commit, what is lost with leadership is dropped, time is kept."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from rookery.core.errors import (
+    NotControllerError,
+    RequestTimedOutError,
+    StaleBrokerEpochError,
+    ThrottlingQuotaExceededError,
+)
+from rookery.core.metadata import requests as q
+from rookery.core.metadata.features import ELR_VERSION
+from rookery.core.metadata.snapshot import state_hash
+from rookery.core.metrics import Metrics
+from tests.unit.controller.desk import Desk
+
+CREATE_A = q.CreateTopicsRequest((q.NewTopic("a", 1, 1),))
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk().lead()
+    desk.broker(1)
+    return desk
+
+
+@pytest.mark.invariant("M2")
+def test_an_answer_waits_for_the_commit(desk: Desk) -> None:
+    answers = desk.submit(CREATE_A)
+    assert answers == []
+    assert desk.controller.committed.topic("a") is None
+    desk.quorum.commit()
+    assert answers[0].topics[0].error == 0
+    assert desk.controller.committed.topic("a") is not None
+
+
+@pytest.mark.invariant("M2")
+def test_a_refusal_that_rests_on_something_uncommitted_waits_too(desk: Desk) -> None:
+    first, second = desk.submit(CREATE_A), desk.submit(CREATE_A)
+    assert (first, second) == ([], [])
+    desk.quorum.commit()
+    assert [answer.topics[0].error for answer in first + second] == [0, 36]
+
+
+@pytest.mark.invariant("M2")
+def test_an_error_of_the_whole_request_waits_too(desk: Desk) -> None:
+    desk.submit(CREATE_A)
+    refused = desk.submit(q.AllocateProducerIdsRequest(1, 12345))
+    assert refused == []
+    desk.quorum.commit()
+    assert isinstance(refused[0], StaleBrokerEpochError)
+
+
+@pytest.mark.row(79)
+@pytest.mark.invariant("M2")
+def test_with_leadership_everything_proposed_is_dropped_and_callers_are_told(desk: Desk) -> None:
+    waiting = desk.submit(CREATE_A)
+    queued: list[object] = []
+    desk.dispatch.submit(CREATE_A, queued.append)
+    desk.quorum.resign()
+    assert isinstance(waiting[0], NotControllerError)
+    assert isinstance(queued[0], NotControllerError)
+    assert not desk.controller.active
+    assert isinstance(desk.submit(CREATE_A)[0], NotControllerError)
+    desk.lead()
+    assert desk.ask(CREATE_A).topics[0].error == 0  # nothing of the dropped one is left
+
+
+def test_a_refused_caller_is_told_who_leads(desk: Desk) -> None:
+    desk.controller.on_leader(3, 9)
+    (answer,) = desk.submit(CREATE_A)
+    assert "node 3 is (epoch 9)" in str(answer)
+
+
+@pytest.mark.row(79)
+@pytest.mark.invariant("M1")
+def test_a_restarted_controller_has_the_same_state_from_the_log_or_from_a_snapshot(desk: Desk) -> None:
+    desk.topic("a", 3)
+    before = state_hash(desk.controller.committed)
+    desk.restart()
+    assert state_hash(desk.controller.committed) == before
+    desk.lead()
+    desk.settings = replace(desk.settings, snapshot_bytes=1)
+    desk.restart()
+    desk.tick()
+    assert desk.quorum.snapshot is not None
+    assert desk.quorum.committed == []
+    desk.restart()
+    assert state_hash(desk.controller.committed) == before
+
+
+def test_a_new_cluster_starts_with_its_features_switched_on() -> None:
+    desk = Desk().lead()
+    assert desk.controller.committed.features[ELR_VERSION] == 1
+    offset = desk.controller.committed.offset
+    desk.restart()
+    desk.lead()
+    assert desk.controller.committed.offset == offset  # once is enough
+
+
+@pytest.mark.invariant("M7")
+def test_the_epoch_given_is_the_offset_also_when_the_quorum_writes_records_of_its_own() -> None:
+    desk = Desk().lead()
+    first = desk.broker(1)
+    desk.lead()  # the quorum's own record lies in between now
+    second = desk.broker(2)
+    brokers = desk.controller.committed.brokers
+    assert (brokers[1].epoch, brokers[2].epoch) == (first, second)
+    assert any(batch.base_offset == second for batch in desk.quorum.committed)
+
+
+def test_a_request_that_is_not_committed_in_time_is_given_up(desk: Desk) -> None:
+    answers = desk.submit(CREATE_A, timeout_s=2.0)
+    desk.clock.advance(1.9)
+    desk.controller.tick()
+    assert answers == []
+    desk.clock.advance(0.2)
+    desk.controller.tick()
+    assert isinstance(answers[0], RequestTimedOutError)
+    desk.quorum.commit()
+    assert len(answers) == 1
+    assert desk.controller.committed.topic("a") is not None  # it took effect all the same
+
+
+@pytest.mark.row(80)
+def test_the_queue_is_bounded() -> None:
+    desk = Desk(queue_max=2).lead()
+    answers: list[object] = []
+    for _ in range(3):
+        desk.dispatch.submit(CREATE_A, answers.append)
+    assert isinstance(answers[0], ThrottlingQuotaExceededError)
+    desk.controller.run()
+    desk.quorum.commit()
+    assert len(answers) == 3
+
+
+@pytest.mark.row(80)
+def test_events_are_handled_in_order_and_in_turns(desk: Desk) -> None:
+    order: list[str] = []
+    for name in "abc":
+        request = q.CreateTopicsRequest((q.NewTopic(name, 1, 1),))
+        desk.dispatch.submit(request, lambda reply, name=name: order.append(name))  # type: ignore[misc]
+    assert desk.controller.run(2)
+    assert not desk.controller.run(2)
+    desk.quorum.commit()
+    assert order == ["a", "b", "c"]
+
+
+@pytest.mark.row(69)
+def test_a_silent_broker_is_fenced_after_its_session_and_not_before(desk: Desk) -> None:
+    desk.broker(2)
+    desk.topic("a", 2, 2)
+    for _ in range(8):
+        desk.tick(1.1)
+        desk.beat(2)
+    assert not desk.controller.committed.brokers[1].fenced
+    desk.tick(0.3)
+    image = desk.controller.committed
+    assert image.brokers[1].fenced
+    assert not image.brokers[2].fenced
+    assert {partition.leader for _, _, partition in image.partitions()} == {2}
+
+
+@pytest.mark.invariant("M10")
+def test_a_new_controller_grants_everybody_a_full_session() -> None:
+    desk = Desk(reconnect_grace_s=0.0).lead()
+    desk.broker(1)
+    desk.tick(8.9)
+    desk.quorum.resign()
+    desk.lead()
+    desk.tick(8.9)
+    assert not desk.controller.committed.brokers[1].fenced
+    desk.tick(0.2)
+    assert desk.controller.committed.brokers[1].fenced
+
+
+@pytest.mark.row(77)
+def test_a_controlled_shutdown_from_the_first_request_to_the_end(desk: Desk) -> None:
+    desk.broker(2)
+    desk.topic("a", 2, 2)
+    assert not desk.beat(1, want_shut_down=True).should_shut_down
+    assert {partition.leader for _, _, partition in desk.controller.committed.partitions()} == {2}
+    assert not desk.beat(1, want_shut_down=True).should_shut_down  # broker 2 may not know it yet
+    desk.beat(2)
+    assert desk.beat(1, want_shut_down=True).should_shut_down
+
+
+@pytest.mark.row(77)
+def test_a_controlled_shutdown_survives_a_change_of_controller(desk: Desk) -> None:
+    desk.broker(2)
+    desk.topic("a", 2, 2)
+    desk.beat(1, want_shut_down=True)
+    desk.quorum.resign()
+    desk.lead()
+    desk.beat(2)
+    assert desk.beat(1, want_shut_down=True).should_shut_down
+
+
+@pytest.mark.row(70)
+def test_leadership_is_rebalanced_by_itself() -> None:
+    desk = Desk(rebalance_check_s=5.0, rebalance_percentage=10).lead()
+    for broker in (1, 2):
+        desk.broker(broker)
+    desk.topic("a", 4, 2)
+    desk.beat(1, want_fence=True)
+    desk.beat(1)
+    back = [
+        q.IsrChange(topic.id, index, p.leader_epoch, p.partition_epoch, (q.IsrMember(1), q.IsrMember(2)))
+        for topic, index, p in desk.controller.committed.partitions()
+    ]
+    epoch = desk.controller.committed.brokers[2].epoch
+    desk.ask(q.AlterPartitionRequest(2, epoch, tuple(back)))
+    assert {partition.leader for _, _, partition in desk.controller.committed.partitions()} == {2}
+    desk.tick(4.9)
+    assert {partition.leader for _, _, partition in desk.controller.committed.partitions()} == {2}
+    desk.tick(0.2)
+    leaders = sorted(partition.leader for _, _, partition in desk.controller.committed.partitions())
+    assert leaders == [1, 1, 2, 2]
+
+
+def test_an_idle_controller_keeps_the_log_moving() -> None:
+    desk = Desk(idle_record_s=0.5).lead()
+    offset = desk.controller.committed.offset
+    desk.tick(0.4)
+    assert desk.controller.committed.offset == offset
+    desk.tick(0.2)
+    assert desk.controller.committed.offset == offset + 1
+
+
+@pytest.mark.row(75, 80)
+def test_metrics_show_what_is_there(desk: Desk) -> None:
+    metrics = Metrics()
+    desk.controller.metrics.register(metrics)
+
+    def value(name: str) -> float | None:
+        return metrics.value(f"kafka_controller_kafkacontroller_{name}")
+
+    desk.broker(2)
+    desk.topic("a", 4, 2)
+    assert value("activecontrollercount") == 1
+    assert (value("globaltopiccount"), value("globalpartitioncount")) == (1, 4)
+    assert (value("activebrokercount"), value("fencedbrokercount")) == (2, 0)
+    assert (value("offlinepartitionscount"), value("preferredreplicaimbalancecount")) == (0, 0)
+    desk.beat(1, want_fence=True)
+    assert (value("activebrokercount"), value("fencedbrokercount")) == (1, 1)
+    assert (value("offlinepartitionscount"), value("preferredreplicaimbalancecount")) == (0, 2)
+    desk.beat(2, want_fence=True)
+    assert value("offlinepartitionscount") == 4
+    assert (metrics.value("kafka_controller_controllereventmanager_eventqueuetimems_count") or 0) > 0
+    quantile = {"quantile": "0.99"}
+    assert metrics.value("kafka_controller_controllereventmanager_eventqueuetimems", quantile) is not None
+    desk.quorum.resign()
+    assert value("activecontrollercount") == 0
+
+
+@pytest.mark.row(66)
+def test_unclean_elections_are_counted(desk: Desk) -> None:
+    metrics = Metrics()
+    desk.controller.metrics.register(metrics)
+    desk.broker(2)
+    desk.topic("a", 1, 2)
+    desk.beat(2, want_fence=True)
+    desk.beat(1, want_fence=True)
+    desk.beat(2)
+    assert metrics.value("kafka_controller_kafkacontroller_offlinepartitionscount") == 1
+    change = q.ConfigChange("unclean.leader.election.enable", q.ConfigOp.SET, "true")
+    desk.ask(q.AlterConfigsRequest((q.ConfigAlteration(2, "a", (change,)),)))
+    desk.ask(q.ElectLeadersRequest(q.ElectionType.UNCLEAN, (q.NamedPartition("a", 0),)))
+    assert metrics.value("kafka_controller_controllerstats_uncleanleaderelections_total") == 1
+
+
+@pytest.fixture
+def events(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.INFO, logger="rookery.controller"):
+        yield caplog
+
+
+@pytest.mark.row(78)
+def test_every_committed_change_is_told_as_an_event(events: pytest.LogCaptureFixture) -> None:
+    desk = Desk().lead()
+    desk.broker(1)
+    desk.broker(2)
+    desk.topic("a", 1, 2)
+    desk.beat(1, want_fence=True)
+    desk.ask(q.DeleteTopicsRequest((q.TopicReference(name="a"),)))
+    told = [record.message for record in events.records]
+    expected = ["broker.registered", "broker.unfenced", "topic.created", "broker.fenced", "leader.elected"]
+    for event in ("controller.activated", *expected, "isr.changed", "topic.deleted"):
+        assert event in told
