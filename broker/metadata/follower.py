@@ -69,6 +69,11 @@ class MetadataFollower(Service):
         return self._leader.id, self._leader.epoch, self._leader.endpoint
 
     @property
+    def leader_endpoint(self) -> str:
+        """Where the active controller listens, empty if it is not known."""
+        return str(self._leader.endpoint)
+
+    @property
     def position(self) -> int:
         """Everything below is delivered."""
         return self._tail.committed

@@ -157,6 +157,8 @@ class Engine:
             await self.with_files(lambda: self.storage.write(write, me, now_ms))
         self._written = write.number
         self._unsynced.set()
+        if self.core.replica.leader_id != me:
+            self._metrics.fetched.add(0.0, sum(batch.count for batch in write.batches))
 
     async def _sync(self) -> None:
         while True:

@@ -24,6 +24,7 @@ from rookery.controller.raft.describe import QuorumDescription
 from rookery.controller.raft.engine import Engine
 from rookery.controller.raft.errors import RaftRefusedError
 from rookery.controller.raft.metrics import RaftMetrics, publish
+from rookery.controller.raft.reads import Reads
 from rookery.controller.raft.ready import RoleChange, Send
 from rookery.controller.raft.running import Running
 from rookery.controller.raft.service import NotServingError, RaftService
@@ -117,6 +118,7 @@ class RaftNode(Service):
             engine=engine,
             calls=Calls(storage),
             commits=Commits(self._clock, self.metrics),
+            reads=Reads(engine),
             delivery=Delivery(storage),
             snapshotting=Snapshotting(engine, self._clock),
             transport=Transport(
@@ -216,6 +218,15 @@ class RaftNode(Service):
         replica = self._running.engine.core.replica
         return replica.leader_id, replica.epoch
 
+    @property
+    def leader_endpoint(self) -> str:
+        """Where the leader listens, empty if it is not known."""
+        return "" if self._running is None else self._running.engine.core.replica.leader_endpoint
+
+    async def read_index(self, timeout_s: float) -> int:
+        """Confirm with a majority that this node still leads; state that holds all below the answer is fresh."""
+        return await self.running().reads.index(timeout_s)
+
     def running(self) -> Running:
         if self._running is None:
             raise NotServingError
@@ -258,10 +269,10 @@ class RaftNode(Service):
             running.delivery.leader(role.leader_id, role.epoch, role.epoch_start_offset)
 
     def read_allowed(self, token: int, offset: int) -> None:
-        """Nobody asks for such reads yet."""
+        self.running().reads.allowed(token, offset)
 
     def read_refused(self, token: int) -> None:
-        """Nobody asks for such reads yet."""
+        self.running().reads.refused(token)
 
     def snapshot_installed(self, snapshot: SnapshotId) -> None:
         _log.info("raft.snapshot.installed", end_offset=snapshot.end_offset, epoch=snapshot.epoch)

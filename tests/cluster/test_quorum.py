@@ -35,3 +35,52 @@ def test_a_leader_that_was_frozen_wakes_up_and_follows(tmp_path: Path) -> None:
             follows = lambda voter=frozen: (voter.look() or {}).get("leads") is False  # noqa: E731
             eventually("the frozen leader knows that it was replaced", follows)
         voters.check()
+
+
+@pytest.mark.invariant("R2", "R5", "R8")
+def test_everybody_killed_at_once_comes_back_with_everything(tmp_path: Path) -> None:
+    with quorum(tmp_path, 3) as voters:
+        voters.propose(30)
+        for voter in voters.voters:
+            voter.kill()
+        for voter in voters.voters:
+            voter.start()
+        voters.check()
+
+
+@pytest.mark.invariant("R20")
+def test_a_closed_connection_is_enough_to_elect_anew(tmp_path: Path) -> None:
+    """Nobody waits for the fetch timeout, which is far longer than this test, when the leader's process dies."""
+    with quorum(tmp_path, 3, {"controller.quorum.fetch.timeout.ms": "600000"}) as voters:
+        voters.propose(5)
+        leader = voters.leader()
+        leader.kill()
+        voters.propose(5)
+        follower = next(voter for voter in voters.voters if voter is not leader and voter is not voters.leader())
+        follower.kill()
+        noticed = lambda: follower.node_id in (voters.leader().look() or {"peers_closed": []})["peers_closed"]  # noqa: E731
+        leader.start()
+        eventually("the leader noticed that the follower's connection closed", noticed)
+
+
+def test_a_clean_stop_hands_over(tmp_path: Path) -> None:
+    with quorum(tmp_path, 3, {"controller.quorum.fetch.timeout.ms": "600000"}) as voters:
+        voters.propose(5)
+        leader = voters.leader()
+        assert leader.stop() == 0
+        voters.propose(5)
+        leader.start()
+        voters.check()
+
+
+@pytest.mark.invariant("S11")
+def test_a_voter_does_not_start_on_the_disk_of_another_cluster(tmp_path: Path) -> None:
+    with quorum(tmp_path, 1) as voters:
+        voters.propose(1)
+        [voter] = voters.voters
+        assert voter.stop() == 0
+        voters.write_config(voter, {"rookery.cluster.id": "another"})
+        voter.start()
+        assert voter.process is not None
+        assert voter.process.wait(20) != 0
+        assert "belongs to cluster quorum-of-real-voters-" in voter.log_text()

@@ -1,0 +1,74 @@
+"""The controller role is put together as the configuration says."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from rookery.controller.app import (
+    control_plane,
+    control_tls,
+    controller_listener,
+    first_voters,
+    raft_settings,
+)
+from rookery.core.config import node as keys
+from rookery.core.config.options import ConfigError, Settings
+from rookery.core.log.folder_files import MetaProperties
+from tests.certificates import Authority
+
+META = MetaProperties("cluster", 3, UUID(int=5))
+
+
+def settings(**more: str) -> Settings:
+    texts = {"node.id": "3", "listeners": "CONTROLLER://127.0.0.1:9093", "log.dirs": "/data/a,/data/b"}
+    return Settings(keys.TABLE).having({**texts, **{key.replace("_", "."): value for key, value in more.items()}})
+
+
+def test_kafkas_keys_become_rafts_settings() -> None:
+    found = raft_settings(
+        settings(
+            controller_quorum_voters="1@a:1,3@c:3",
+            controller_quorum_fetch_timeout_ms="300",
+            controller_quorum_election_timeout_ms="200",
+        ),
+        META,
+        None,
+    )
+    assert (found.cluster_id, found.node_id, found.directory_id) == ("cluster", 3, UUID(int=5))
+    assert found.folder == "/data/a"
+    assert found.endpoints == {1: "a:1", 3: "c:3"}
+    raft = found.raft
+    assert (raft.fetch_timeout_ms, raft.election_timeout_ms, raft.fetch_max_wait_ms) == (300, 200, 150)
+    assert raft_settings(settings(metadata_log_dir="/meta"), META, None).folder == "/meta"
+
+
+@pytest.mark.parametrize("text", ["1", "one@a:1", "1@a", "@a:1"])
+def test_voters_that_cannot_be_understood_are_named(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"controller\.quorum\.voters"):
+        first_voters([text])
+
+
+def test_two_voters_with_one_id_are_refused() -> None:
+    with pytest.raises(ConfigError, match="two voters"):
+        first_voters(["1@a:1", "1@b:1"])
+
+
+def test_a_controller_needs_its_listener() -> None:
+    with pytest.raises(ConfigError, match="CONTROLLER"):
+        controller_listener(settings(listeners="PLAINTEXT://127.0.0.1:9092"))
+
+
+def test_tls_between_nodes_is_mutual(tmp_path: Path) -> None:
+    made = Authority(tmp_path).settings("node", "node-3")
+    secure = settings(
+        listener_security_protocol_map="CONTROLLER:SSL",
+        ssl_keystore_location=made["ssl.keystore.location"],
+        ssl_truststore_location=made["ssl.truststore.location"],
+    )
+    tls = control_tls(secure, controller_listener(secure))
+    assert tls is not None
+    assert tls.client_auth == "required"
+    plain = settings()
+    assert control_tls(plain, controller_listener(plain)) is None
+    assert control_plane(plain, META).services[0].name == "control-server", "the server starts first and stops last"
