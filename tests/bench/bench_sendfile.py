@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-TOTAL = 256 << 20
+TOTAL = 192 << 20
 FILE = 64 << 20
 CHUNKS = (16 << 10, 256 << 10, 1 << 20)
-ROUNDS = 5
+ROUNDS = 4
 SINK = """
 import socket, sys
 server = socket.create_server((sys.argv[1], 0))
@@ -83,13 +83,20 @@ class _Writer(asyncio.Protocol):
         self.room.set()
 
 
-def pread_and_transport(peer: socket.socket, file: int, chunk: int) -> None:
+def _through_transport(peer: socket.socket, file: int, chunk: int, *, try_sendfile: bool) -> None:
+    """Write by the transport; with `try_sendfile` only what the socket does not take at once."""
+
     async def send() -> None:
         transport, writer = await asyncio.get_running_loop().create_connection(_Writer, sock=peer.dup())
         transport.pause_reading()  # the sink's answer is for whoever measures
         transport.set_write_buffer_limits(high=1 << 20)
         for position in positions(chunk):
-            transport.write(os.pread(file, chunk, position))
+            sent = 0
+            if try_sendfile and not transport.get_write_buffer_size():
+                with suppress(BlockingIOError):
+                    sent = os.sendfile(peer.fileno(), file, position, chunk)
+            if sent < chunk:
+                transport.write(os.pread(file, chunk - sent, position + sent))
             await writer.room.wait()
         transport.set_write_buffer_limits(high=0)
         while transport.get_write_buffer_size():
@@ -99,6 +106,14 @@ def pread_and_transport(peer: socket.socket, file: int, chunk: int) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(send())
+
+
+def pread_and_transport(peer: socket.socket, file: int, chunk: int) -> None:
+    _through_transport(peer, file, chunk, try_sendfile=False)
+
+
+def sendfile_else_transport(peer: socket.socket, file: int, chunk: int) -> None:
+    _through_transport(peer, file, chunk, try_sendfile=True)
 
 
 def sendfile_in_loop(peer: socket.socket, file: int, chunk: int) -> None:
@@ -124,6 +139,7 @@ CONTESTANTS: dict[str, Sender] = {
     "sendfile": sendfile,
     "pread+uvloop": pread_and_transport,
     "sendfile+uvloop": sendfile_in_loop,
+    "either+uvloop": sendfile_else_transport,
 }
 
 
