@@ -44,6 +44,7 @@ def add_parser(subparsers: Any) -> None:
     log.add_argument("--data", metavar="DIR", help="read a node's log folder instead of asking a controller")
     log.add_argument("--from", dest="start", type=int, default=0, metavar="OFFSET", help="first offset (0)")
     log.add_argument("-n", "--count", type=int, default=1000, help="at most so many records (1000)")
+    log.add_argument("--idle", action="store_true", help="also the records that only keep the log moving")
     log.add_argument("-o", "--output", choices=("table", "jsonl"), default="table", help="form of the output")
     log.set_defaults(run=_run(_log))
 
@@ -176,13 +177,13 @@ async def _log(controllers: Controllers, arguments: argparse.Namespace) -> None:
         raise UsageError("--count must be positive and --from not negative")
     if arguments.data:
         batches = stored(arguments.data, arguments.start)
-        for line in lines(batches, arguments.start, arguments.count):
+        for line in lines(batches, arguments.start, arguments.count, arguments.idle):
             _print(line, arguments.output)
         return
     stub, found = await controllers.leader()
     left = arguments.count
     async for data in fetched(stub, found):
-        for line in lines([data], arguments.start, left):
+        for line in lines([data], arguments.start, left, arguments.idle):
             _print(line, arguments.output)
             left -= 1
         if left <= 0:

@@ -5,13 +5,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from rookery.client.cli.errors import CliError, NotFoundError
 from rookery.core.errors import CorruptMessageError, ErrorCode, KafkaError
+from rookery.core.log.folder_files import id_text
 from rookery.core.metadata.codec import RecordError, decode
+from rookery.core.metadata.records import NoOpRecord
 from rookery.core.metadata_log import METADATA_LOG, Control, read_control
 from rookery.core.wire.batch import BatchHeader, batches, verify
 from rookery.core.wire.primitives import WireError
@@ -25,7 +28,6 @@ ASKING_ID = 2**31 - 1
 _SECRET = ("salt", "stored_key", "server_key")
 _CONTROL: dict[Control, Callable[[], Message]] = {
     Control.LEADER_CHANGE: pb.LeaderChangeRecord,
-    Control.VOTERS: pb.VotersRecord,
     Control.SNAPSHOT_HEADER: pb.SnapshotHeaderRecord,
     Control.SNAPSHOT_FOOTER: pb.SnapshotFooterRecord,
 }
@@ -73,14 +75,15 @@ async def fetched(stub: Any, quorum: pb.DescribeQuorumResponse) -> AsyncIterator
         yield response.records[:whole]
 
 
-def lines(parts: Iterable[bytes], start: int, count: int) -> Iterator[dict[str, Any]]:
-    """One line for each record from `start` on, at most `count`; a damaged batch ends it with an error."""
+def lines(parts: Iterable[bytes], start: int, count: int, idle: bool = False) -> Iterator[dict[str, Any]]:
+    """One line for each record from `start` on, at most `count`; a damaged batch ends it with an error. Records
+    that only keep the log moving are left out unless `idle`."""
     for data in parts:
         try:
             for position, header in batches(data, partial_end=True):
                 verify(data, position, header)
                 for line in _batch(data, position, header):
-                    if line["offset"] >= start:
+                    if line["offset"] >= start and (idle or line["type"] != NoOpRecord.__name__):
                         yield line
                         count -= 1
                     if count <= 0:
@@ -104,9 +107,16 @@ def _batch(data: bytes, position: int, header: BatchHeader) -> Iterator[dict[str
 
 def _control(data: bytes, position: int) -> tuple[str, dict[str, Any]]:
     kind, content = read_control(data, position)
+    if kind == Control.VOTERS:
+        return kind.name, {"voters": [_voter(voter) for voter in pb.VotersRecord.FromString(content).voters]}
     message = _CONTROL[kind]()
     message.ParseFromString(content)
     return kind.name, MessageToDict(message, preserving_proto_field_name=True)
+
+
+def _voter(voter: pb.Voter) -> dict[str, Any]:
+    directory = id_text(UUID(bytes=voter.directory_id)) if voter.directory_id else None
+    return {"id": voter.id, "directory": directory, "address": voter.endpoint}
 
 
 def _content(value: bytes) -> tuple[str, Any]:
