@@ -245,7 +245,7 @@ def _leader_named_by(message: Message) -> int:
     match message:
         case BeginEpochRequest():
             return message.leader.id
-        case VoteRequest() | FetchRequest() | FetchSnapshotRequest():
+        case VoteRequest() | FetchRequest() | FetchSnapshotRequest() | EndEpochRequest():
             return NO_LEADER
     return message.leader_id
 

@@ -174,12 +174,8 @@ class Nemesis:
     def _wipe(self) -> None:
         """A node comes back on a new disk, under its old node id."""
         node = self._rng.choice(self._nodes)
-        others = [other for other in self._nodes if other is not node]
-        sets = [voters for other in self._nodes for _, voters in other.disk.voter_sets()]
-        known = all(any(True for _ in other.disk.voter_sets()) for other in self._nodes) or self._swarm.pinned
-        if not known or not self._bears_loss(self._bootstrap_in_force(), node.disk.key):
-            return
-        if not all(self._bears_loss(voters, node.disk.key) and voters.all_pinned for voters in sets) or not others:
+        sets = self._sets_in_force()
+        if not all(self._bears_loss(voters, [node.disk.key]) and voters.all_pinned for voters in sets):
             return
         self.counts["wiped"] = self.counts.get("wiped", 0) + 1
         self.kill(node, self.downtime_ms())
@@ -187,15 +183,29 @@ class Nemesis:
         node.lost_disks.append(node.disk)
         node.disk = RaftDisk(ReplicaKey(node.id, UUID(int=self._directories)))
 
-    def _bootstrap_in_force(self) -> VoterSet:
-        """The voter set of the configuration, as long as a log somewhere has none of its own."""
-        bare = any(not any(True for _ in node.disk.voter_sets()) for node in self._nodes)
-        return self._bootstrap if bare else VoterSet()
+    def _sets_in_force(self) -> list[VoterSet]:
+        """All voter sets by which some node may decide now or after it cuts its log."""
+        found = [[voters for _, voters in node.disk.voter_sets()] for node in self._nodes]
+        configured = [] if all(found) else [self._bootstrap]
+        return [*configured, *(voters for sets in found for voters in sets)]
+
+    def bearable_loss(self) -> list[SimNode]:
+        """Nodes without which the others must still get on."""
+        lost: list[SimNode] = []
+        sets = self._sets_in_force()
+        for node in self._rng.sample(self._nodes, len(self._nodes)):
+            keys = [other.disk.key for other in (*lost, node)]
+            if all(self._bears_loss(voters, keys) for voters in sets):
+                lost.append(node)
+        return lost
 
     def _is_lost(self, key: ReplicaKey) -> bool:
         disk = self._nodes[key.id].disk
         return disk.key != key and key.directory_id != UUID(int=0)
 
-    def _bears_loss(self, voters: VoterSet, more: ReplicaKey | None = None) -> bool:
-        lost = sum(self._is_lost(voter.key) or voter.key == more for voter in voters)
+    def _bears_loss(self, voters: VoterSet, more: list[ReplicaKey] | None = None) -> bool:
+        lost = sum(self._is_lost(voter.key) or self._is_in(voter.key, more or []) for voter in voters)
         return lost == 0 or lost * 2 < len(voters)
+
+    def _is_in(self, key: ReplicaKey, keys: list[ReplicaKey]) -> bool:
+        return any(key == other or key == (other.id, UUID(int=0)) for other in keys)

@@ -30,7 +30,7 @@ from tests.simulation.raft_disk import RaftDisk, StoredSnapshot
 from tests.simulation.raft_oracles import Oracles, Violation
 from tests.simulation.raft_swarm import Swarm
 
-CHUNK = 64
+CHUNK = 24
 BATCHES_PER_FETCH = 20
 
 
@@ -43,7 +43,7 @@ class World(Protocol):
     bootstrap: VoterSet
     nodes: list["SimNode"]
     core_type: type[RaftCore]
-    crash_points_armed: bool
+    faults_armed: bool
 
     def trace(self, node: int, what: int, number: int) -> None: ...
     def crashed_at(self, node: "SimNode", point: str) -> None: ...
@@ -125,7 +125,7 @@ class SimNode:
 
     def _crashes_at(self, point: str) -> bool:
         chance = self.world.swarm.crash_points.get(point, 0.0)
-        if chance and self.world.crash_points_armed and self.world.rng.random() < chance:
+        if chance and self.world.faults_armed and self.world.rng.random() < chance:
             self.world.crashed_at(self, point)
             return True
         return False
@@ -141,6 +141,10 @@ class SimNode:
         self.take(ready)
 
     def take(self, ready: Ready) -> None:
+        for send in ready.sends:
+            match send.message:
+                case VoteResponse(granted=True, pre_vote=True) if self.core is not None:
+                    self.world.oracles.on_pre_vote(self, self.core.replica.role)
         self.readies.append(ready)
         self.work()
         self.arm()
@@ -231,10 +235,7 @@ class SimNode:
         for write in ready.log_writes:
             self._write(write.truncate_to, write.batches)
             self.disk.write(write)
-        leader_id = ready.role.leader_id if ready.role else self.leader_id
         for send in ready.sends:
-            if isinstance(send.message, VoteResponse) and send.message.granted and send.message.pre_vote:
-                self.world.oracles.on_pre_vote(self, leader_id)
             self._send(send.to, send.message)
         if ready.log_writes:
             self._sync()
@@ -258,7 +259,7 @@ class SimNode:
             raise Violation("R4", f"{self.disk.key} appends at {end}, in the middle of a batch")
         for batch in batches:
             if batch.voters is not None and self.is_leader and batch.epoch == self.epoch:
-                oracles.on_voter_change(self, batch, *self.voters_in_log())
+                oracles.on_voter_change(self, batch, *self.voters_in_log(), self.world.nodes)
             chain = oracles.on_append(self, batch, chain)
 
     def chain_below(self, end: int) -> int | None:
@@ -283,7 +284,8 @@ class SimNode:
     def _fsync_ms(self) -> float:
         mean = self.world.swarm.fsync_mean_ms
         slow = 50.0 if self.world.loop.now_ms < self.slow_until_ms else 1.0
-        return self.world.rng.expovariate(1.0) * mean * slow if mean else 0.0
+        longest = self.world.swarm.config.fetch_timeout_ms
+        return min(self.world.rng.expovariate(1.0) * mean * slow, longest) if mean else 0.0
 
     def _sync(self) -> None:
         if self.syncing or not self.disk.waiting:
@@ -382,7 +384,9 @@ class SimNode:
     def _maybe_snapshot(self) -> None:
         every = self.world.swarm.snapshot_every
         newest = self.disk.snapshot.id.end_offset if self.disk.snapshot else 0
-        if every and self.applied - newest >= every:
+        # In the end there are no more: so often that none can be downloaded in time would be a fault of its
+        # own.
+        if every and self.world.faults_armed and self.applied - newest >= every:
             self.world.loop.after(self._fsync_ms(), self._write_snapshot, self.incarnation)
 
     def _write_snapshot(self, incarnation: int) -> None:

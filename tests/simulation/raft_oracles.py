@@ -10,9 +10,10 @@ from uuid import UUID
 
 from rookery.controller.raft.messages import Batch, BatchKind, VoteRequest, VoteResponse
 from rookery.controller.raft.ready import QuorumState
+from rookery.controller.raft.roles import Follower, Leader, Role
 from rookery.controller.raft.voters import ReplicaKey, VoterSet
 from tests.simulation.net import Network
-from tests.simulation.raft_disk import StoredSnapshot, chained
+from tests.simulation.raft_disk import RaftDisk, StoredSnapshot, chained
 
 if TYPE_CHECKING:
     from tests.simulation.raft_node import SimNode
@@ -35,6 +36,8 @@ def ensure(condition: bool, invariant: str, message: str) -> None:
 class Committed:
     batch: Batch
     chain: int
+    epoch: int
+    """In which it was committed, maybe later than it was written."""
 
 
 @dataclass(slots=True)
@@ -85,7 +88,7 @@ class Oracles:
         """The end of what was committed in earlier epochs; a leader that is overtaken need not know of
         later ones."""
         for kept in reversed(self.committed.values()):
-            if kept.batch.epoch < epoch:
+            if kept.epoch < epoch:
                 return kept.batch.end_offset
         return 0
 
@@ -106,7 +109,9 @@ class Oracles:
             kept = self.committed.get(batch.base_offset)
             ensure(kept is None or kept.batch.epoch != batch.epoch, "R5", f"{key} cuts the committed {batch}")
 
-    def on_voter_change(self, node: "SimNode", batch: Batch, before: VoterSet, before_offset: int) -> None:
+    def on_voter_change(
+        self, node: "SimNode", batch: Batch, before: VoterSet, before_offset: int, nodes: list["SimNode"]
+    ) -> None:
         """A leader appends a voter set."""
         key = node.disk.key
         old, new = {voter.id for voter in before}, {voter.id for voter in batch.voters or ()}
@@ -119,6 +124,11 @@ class Oracles:
                 "R12",
                 f"{key} changes voters while the change at {before_offset} is pending",
             )
+        for voter in batch.voters or ():
+            if voter.id not in old:
+                end = max((disk.end_offset for disk in disks_of(nodes, voter.key)), default=0)
+                known = node.told_high_watermark
+                ensure(end >= known, "R12", f"{key} makes {voter.key} a voter, which has {end} of {known} records")
 
     # -- commit ----------------------------------------------------------------------------------------------
 
@@ -132,7 +142,7 @@ class Oracles:
         key, epoch = node.disk.key, node.epoch
         ensure(last.epoch == epoch, "R7", f"{key} commits {last} of an earlier epoch than its own, {epoch}")
         voters, _ = node.voters_in_log()
-        holders = [voter.key for voter in voters if any(holds(other, voter.key, last) for other in nodes)]
+        holders = [voter.key for voter in voters if any(disk.holds(last) for disk in disks_of(nodes, voter.key))]
         ensure(
             len(holders) * 2 > len(voters),
             "R8",
@@ -149,7 +159,7 @@ class Oracles:
                 "R6",
                 f"{node.disk.key} applies {batch}, but {self.committed_end} is the next offset to be committed",
             )
-            self.committed[batch.base_offset] = Committed(batch, chain)
+            self.committed[batch.base_offset] = Committed(batch, chain, node.epoch)
             self.chain_at[batch.end_offset] = chain
             self.committed_end = batch.end_offset
             if batch.kind is BatchKind.VOTERS and batch.voters is not None:
@@ -192,8 +202,9 @@ class Oracles:
         cut_off = network.is_isolated(node.id, [other.id for other in nodes])
         ensure(alone or not cut_off, "R11", f"{node.disk.key} is cut off and raises its epoch")
 
-    def on_pre_vote(self, node: "SimNode", leader_id: int) -> None:
-        ensure(leader_id == -1, "R11", f"{node.disk.key} wants an election, though {leader_id} leads")
+    def on_pre_vote(self, node: "SimNode", role: Role) -> None:
+        in_office = isinstance(role, Leader) or (isinstance(role, Follower) and role.heard)
+        ensure(not in_office, "R11", f"{node.disk.key} wants an election, though it is {role}")
 
     # -- fresh reads, liveness of the leader -----------------------------------------------------------------
 
@@ -229,11 +240,9 @@ def last_heard_ms(node: "SimNode", key: ReplicaKey) -> float:
     return node.heard_ms.get(key, node.leading_since_ms)
 
 
-def holds(node: "SimNode", key: ReplicaKey, batch: Batch) -> bool:
-    """Whether the voter `key` has `batch` on disk, or had it when that disk was lost: the loss of a
-    minority is borne."""
-    if node.id != key.id:
-        return False
+def disks_of(nodes: list["SimNode"], key: ReplicaKey) -> list[RaftDisk]:
+    """The disk of the voter `key`, even if it was lost meanwhile: the loss of a minority is borne."""
+    node = nodes[key.id]
     if key.directory_id == UUID(int=0):
-        return node.disk.holds(batch)
-    return any(disk.holds(batch) for disk in (node.disk, *node.lost_disks) if disk.key == key)
+        return [node.disk]
+    return [disk for disk in (node.disk, *node.lost_disks) if disk.key == key]

@@ -59,11 +59,12 @@ class Simulation:
         self.rng = Random(seed)
         self.swarm: Swarm = draw(self.rng)
         self.core_type = core_type
-        self.crash_points_armed = True
+        self.faults_armed = True
         self.loop = VirtualLoop()
         self.network = Network(self.loop, self.rng, self.swarm.network, self.deliver)
         self.workload = Workload()
         self.recovery_ms = 0.0
+        self.proposal_every_ms = self.swarm.proposal_every_ms
         self._trace = seed
         keys = [ReplicaKey(id, UUID(int=id + 1)) for id in range(self.swarm.voters + self.swarm.spares)]
         self.bootstrap = VoterSet(
@@ -125,7 +126,7 @@ class Simulation:
         )
 
     def _propose(self) -> None:
-        self.loop.after(self.rng.expovariate(1.0) * self.swarm.proposal_every_ms, self._propose)
+        self.loop.after(min(self.rng.expovariate(1.0), 3.0) * self.proposal_every_ms, self._propose)
         leaders = [node for node in self.nodes if node.is_leader and node.is_running and not node.paused]
         if not leaders:
             return
@@ -153,32 +154,37 @@ class Simulation:
 
     def _recover(self) -> None:
         self.nemesis.active = False
-        self.crash_points_armed = False
+        self.faults_armed = False
         self.network.heal()
         self.network.faults = replace(self.network.faults, loss=0.0, repeat=0.0, stray=0.0)
+        self.proposal_every_ms = min(self.proposal_every_ms, 50.0)
+        left_out = self.nemesis.bearable_loss() if self.rng.random() < 0.5 else []
         for node in self.nodes:
             node.slow_until_ms = 0.0
             node.thaw()
-            node.start()
+            if node in left_out:
+                node.crash()
+            else:
+                node.start()
         begun_ms = self.loop.now_ms
         goal = self.oracles.committed_end
         config = self.swarm.config
         # Old messages may still arrive and old deadlines must pass; then it may take ten election timeouts.
-        patience_ms = config.check_quorum_timeout_ms + self.swarm.network.stray_ms_max
+        patience_ms = config.check_quorum_timeout_ms + self.swarm.network.stray_ms_max + config.fetch_timeout_ms
         patience_ms += 10 * config.election_timeout_ms
         patience_ms += 60 * (self.swarm.fsync_mean_ms + self.swarm.network.delay_mean_ms)
-        self.loop.run_until(begun_ms + patience_ms, lambda: self._has_progress(goal))
+        alive = [node for node in self.nodes if node not in left_out]
+        self.loop.run_until(begun_ms + patience_ms, lambda: self._has_progress(goal, alive))
         self.recovery_ms = self.loop.now_ms - begun_ms
         ensure(
-            self._has_progress(goal),
+            self._has_progress(goal, alive),
             "R20",
             f"no leader, or no commit beyond {goal}, within {patience_ms:.0f} ms without faults",
         )
 
-    def _has_progress(self, goal: int) -> bool:
+    def _has_progress(self, goal: int, alive: list[SimNode]) -> bool:
         """A leader commits new records, and everybody has them."""
-        end = self.oracles.committed_end
-        return end > goal + 2 and all(node.applied > goal + 1 for node in self.nodes)
+        return self.oracles.committed_end > goal + 2 and all(node.applied > goal + 1 for node in alive)
 
     def _check_end(self) -> None:
         by_last = {kept.batch.end_offset - 1: kept.batch for kept in self.oracles.committed.values()}
