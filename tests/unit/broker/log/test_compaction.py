@@ -306,15 +306,20 @@ def test_damage_is_not_copied() -> None:
     assert not any(n.endswith(names.SWAP) for n in disk.list("/d/users-0"))
 
 
-def test_an_attempt_that_failed_leaves_nothing_that_recovery_could_mistake() -> None:
-    """Unfinished files of one attempt beside a later replacement that a crash cuts off."""
+def _twelve_puts() -> tuple[MemoryDisk, PartitionLog]:
     disk = new_disk()
     log = opened(disk)
+    put(log, b"only here", b"1")
     for n in range(12):
         put(log, b"k%d" % (n % 3), b"v%d" % n)
     roll(log)
     put(log, b"z", b"1")
     log.log.flush()
+    return disk, log
+
+
+def test_a_cancelled_attempt_removes_its_files() -> None:
+    disk, log = _twelve_puts()
     found = cleaning_plan(log, NOW)
     assert found is not None
     throttle = Throttle(1e12)
@@ -325,18 +330,31 @@ def test_an_attempt_that_failed_leaves_nothing_that_recovery_could_mistake() -> 
     with pytest.raises(CancelledWork):
         job.next_group()
     assert not [n for n in disk.list("/d/users-0") if n.endswith(names.CLEANED)]
-    before, end, point = table(log), log.end_offset, log.log.recovery_point
-    disk.open("/d/users-0/00000000000000000099.log.cleaned", create=True)
-    again = begin_cleaning(log, found, memory_bytes=1 << 20, throttle=Throttle(1e12), now_ms=NOW)
-    again.prepare()
-    group = again.next_group()
-    assert group is not None
-    disk.cut_after(8)  # in the middle of the renames
-    with pytest.raises((PowerCut, OSError)):
-        put_in_place(log, group, NOW)
-    disk.restart()
-    log = opened(disk, recovery_point=point, high_watermark=log.high_watermark)
-    assert (log.end_offset, table(log)) == (end, before)
+
+
+def test_unfinished_files_of_an_earlier_attempt_do_not_mislead_recovery() -> None:
+    """A crash anywhere in a replacement, with a `.cleaned` file left behind by an attempt before it."""
+    finished = False
+    for step in range(40):
+        disk, log = _twelve_puts()
+        before, end, point = table(log), log.end_offset, log.log.recovery_point
+        disk.open("/d/users-0/00000000000000000099.log.cleaned", create=True)
+        found = cleaning_plan(log, NOW)
+        assert found is not None
+        job = begin_cleaning(log, found, memory_bytes=1 << 20, throttle=Throttle(1e12), now_ms=NOW)
+        job.prepare()
+        group = job.next_group()
+        assert group is not None
+        disk.cut_after(step)
+        try:
+            put_in_place(log, group, NOW)
+            finished = True
+        except (PowerCut, OSError):
+            finished = False
+        disk.restart()
+        log = opened(disk, recovery_point=point, high_watermark=end)
+        assert (log.end_offset, table(log)) == (end, before), step
+    assert finished
 
 
 def test_the_offset_map_keeps_short_and_long_keys_apart() -> None:
