@@ -99,8 +99,11 @@ class ControllerLoop(Service):
             if self.controller.run(EVENTS_PER_TURN):
                 self._wake()
         except Exception as error:
-            if self._failed is not None and not self._failed.done():
-                self._failed.set_exception(error)
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_exception(error)
 
     def _deactivated(self) -> None:
         inactive, self._inactive = self._inactive, None
@@ -110,6 +113,12 @@ class ControllerLoop(Service):
     def _take_snapshot(self, image: Image) -> None:
         if self._loop is not None and (self._snapshot is None or self._snapshot.done()):
             self._snapshot = self._loop.create_task(self._write_snapshot(image), name="metadata-snapshot")
+            self._snapshot.add_done_callback(self._snapshot_done)
+
+    def _snapshot_done(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail(error)
 
     async def _write_snapshot(self, image: Image) -> None:
         values = await asyncio.to_thread(snapshot_values, image)

@@ -66,6 +66,7 @@ class VoterProcess:
     host: str = "127.0.0.1"
     prefix: Sequence[str] = ()
     """Command before python, for example ``ip netns exec NAME``."""
+    module: str = "tests.cluster.voter"
     process: subprocess.Popen[bytes] | None = None
     paused: bool = False
     _side: socket.socket | None = None
@@ -81,7 +82,7 @@ class VoterProcess:
 
     def start(self) -> None:
         (self.folder / "side").unlink(missing_ok=True)
-        command = [*self.prefix, sys.executable, "-m", "tests.cluster.voter"]
+        command = [*self.prefix, sys.executable, "-m", self.module]
         with (self.folder / "voter.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, str(self.folder / "voter.properties")],
