@@ -3,10 +3,13 @@
 import struct
 from collections.abc import Iterator
 
+from crc32c import crc32c
+
 from rookery.core.disk import Buffer, File
 from rookery.core.errors import CorruptMessageError
 from rookery.core.log.errors import LogCorrupt
 from rookery.core.wire.batch import (
+    CRC_FROM,
     HEADER_SIZE,
     LENGTH_END,
     MAGIC,
@@ -23,6 +26,8 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">8xi")
+_unpack = _HEADER.unpack_from
+_make = BatchHeader._make
 
 
 class Invalid(Exception):
@@ -46,7 +51,7 @@ def headers(file: File, position: int, size: int) -> Iterator[tuple[int, BatchHe
             window, start, at = file.pread(WINDOW, position), position, 0
         if len(window) - at < HEADER_SIZE:
             raise Invalid(position, "a batch header is cut short")
-        header = BatchHeader._make(_HEADER.unpack_from(window, at))
+        header = _make(_unpack(window, at))
         following = position + LENGTH_END + header.batch_length
         if header.magic != MAGIC or header.batch_length < MIN_LENGTH or following > size:
             raise Invalid(position, f"no batch has magic {header.magic} and length {header.batch_length} here")
@@ -63,34 +68,53 @@ def verified(
     `limit`, where the next segment starts. Checksums do not cover offsets, so a batch that leaves a gap (as
     compaction does) is believed only when the batch after it stands behind it.
     """
-    position, next_offset = 0, base_offset
+    cap = base_offset + MAX_RELATIVE_OFFSET if limit is None else min(limit - 1, base_offset + MAX_RELATIVE_OFFSET)
+    next_offset = base_offset
     held: list[tuple[int, BatchHeader]] = []
-    while position < size:
-        chunk = file.pread(min(max(CHUNK, _batch_size(file, position, size)), size - position), position)
-        start = position
-        try:
-            for at, header in batches(chunk, partial_end=True):
-                position = start + at
-                _check_place(header, base_offset, next_offset, limit)
-                verify(chunk, at, header)
-                yield from held
-                held.clear()
-                if header.base_offset == next_offset:
-                    yield position, header
-                else:
-                    held.append((position, header))
-                position += LENGTH_END + header.batch_length
-                next_offset = header.base_offset + header.last_offset_delta + 1
-        except _Misplaced as error:
-            raise Invalid(held[0][0] if held else position, str(error)) from None
-        except (WireError, CorruptMessageError) as error:
-            yield from held
-            raise Invalid(position, str(error)) from None
+    try:
+        for position, header in _sound(file, size):
+            last = header.base_offset + header.last_offset_delta
+            if header.base_offset < next_offset or header.last_offset_delta < 0 or last > cap:
+                raise _Misplaced(held[0][0] if held else position, header.base_offset, next_offset)
+            if held:
+                yield held.pop()
+            if header.base_offset == next_offset:
+                yield position, header
+            else:
+                held.append((position, header))
+            next_offset = last + 1
+    except _Misplaced as error:
+        position, found, expected = error.args
+        raise Invalid(position, f"offset {found} stands where {expected} is next") from None
+    except Invalid:
+        yield from held
+        raise
     yield from held
 
 
 class _Misplaced(Exception):
     """A batch whose offsets do not fit its neighbours."""
+
+
+def _sound(file: File, size: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The batches of a file, as long as their checksums fit."""
+    position = 0
+    while position < size:
+        chunk = file.pread(min(max(CHUNK, _batch_size(file, position, size)), size - position), position)
+        view, at, end = memoryview(chunk), 0, len(chunk)
+        while end - at >= HEADER_SIZE:
+            header = _make(_unpack(chunk, at))
+            stop = at + LENGTH_END + header.batch_length
+            if header.magic != MAGIC or header.batch_length < MIN_LENGTH:
+                why = f"no batch has magic {header.magic} and length {header.batch_length}"
+                raise Invalid(position + at, why)
+            if stop > end:
+                break
+            if crc32c(view[at + CRC_FROM : stop]) != header.crc:
+                raise Invalid(position + at, f"the checksum of the batch at offset {header.base_offset} is wrong")
+            yield position + at, header
+            at = stop
+        position += at
 
 
 def _batch_size(file: File, position: int, size: int) -> int:
@@ -102,14 +126,6 @@ def _batch_size(file: File, position: int, size: int) -> int:
     if not MIN_LENGTH <= length <= size - position - LENGTH_END:
         raise Invalid(position, f"a batch that says it has {length} bytes is cut short or damaged")
     return length + LENGTH_END
-
-
-def _check_place(header: BatchHeader, base_offset: int, next_offset: int, limit: int | None) -> None:
-    last = header.base_offset + header.last_offset_delta
-    if header.base_offset < next_offset or header.last_offset_delta < 0:
-        raise _Misplaced(f"offset {header.base_offset} stands where {next_offset} is next")
-    if last - base_offset > MAX_RELATIVE_OFFSET or (limit is not None and last >= limit):
-        raise _Misplaced(f"offset {last} cannot be in a segment from {base_offset} to {limit}")
 
 
 def checked_batches(buf: Buffer) -> list[tuple[int, BatchHeader]]:

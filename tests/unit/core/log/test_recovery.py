@@ -112,6 +112,27 @@ def test_durable_segments_that_vanished_are_reported(lost: str) -> None:
             opened(on, SMALL, recovery_point=8, clean=clean)
 
 
+@pytest.mark.invariant("S2")
+def test_a_batch_behind_a_gap_is_kept_unless_the_next_one_contradicts_it() -> None:
+    on = disk()
+    log = opened(on)
+    for offset in (0, 5, 6, 20):
+        log.append_as_follower(batch([b"v"], base_offset=offset, epoch=1), 0)
+    log.close()
+    path, size = log.active.log_path, len(batch([b"v"]))
+    content = on.read(path)
+    for damage, left in ((4 * size - 1, [0, 5, 6]), (3 * size - 1, [0, 5]), (2 * size - 1, [0])):
+        damaged = _copy_of(on)
+        damaged.edit(path, _flipped(content, damage))
+        recovered = opened(damaged)
+        assert [record.offset for record in everything(recovered)] == left
+        assert recovered.end_offset == left[-1] + 1
+        assert recovered.active.size == damage // size * size
+    lower = content[: 2 * size] + (3).to_bytes(8, "big") + content[2 * size + 8 :]
+    on.edit(path, lower)
+    assert [record.offset for record in everything(opened(on))] == [0]
+
+
 @pytest.mark.invariant("S3")
 def test_without_a_recovery_point_only_the_last_segment_may_be_cut() -> None:
     on = disk()
@@ -165,7 +186,8 @@ def test_no_damage_to_an_index_changes_what_is_read_or_found_by_time() -> None:
     log = opened(on, config)
     for number in range(12):
         log.append_as_leader(batch([b"v%d" % number], timestamps=[1000 + 10 * number]), 1, 0)
-    whole = [bytes(log.read(offset, 10_000).data) for offset in range(12)]
+    limits = (10_000, 300, 150)
+    whole = {(o, limit): bytes(log.read(o, limit).data) for o in range(12) for limit in limits}
     log.close()
     indexes = [name for name in on.list(FOLDER) if name.endswith("index")]
     assert [on.size(f"{FOLDER}/{name}") for name in indexes] == [40, 60, 40, 60]
@@ -178,7 +200,8 @@ def test_no_damage_to_an_index_changes_what_is_read_or_found_by_time() -> None:
             damaged.edit(f"{FOLDER}/{name}", damage)
             reopened = opened(damaged, config, clean=True, recovery_point=12)
             for number in (0, 4, 5, 8, 11):
-                assert bytes(reopened.read(number, 10_000).data) == whole[number]
+                for limit in limits:
+                    assert bytes(reopened.read(number, limit).data) == whole[number, limit]
                 found = reopened.offset_for_timestamp(995 + 10 * number, 12)
                 assert found is not None
                 assert found[0] == (1000 + 10 * number, number)
