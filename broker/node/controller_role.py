@@ -6,6 +6,7 @@ from rookery.controller.access import Access
 from rookery.controller.app import control_plane
 from rookery.controller.loop import ControllerLoop
 from rookery.controller.raft.node import RaftNode
+from rookery.controller.raft.service import NotServingError
 from rookery.controller.rpc import ControllerService
 from rookery.controller.settings import ControllerSettings
 from rookery.core.clock import Clock
@@ -39,5 +40,8 @@ class ControllerRole:
 
     def _leader_hint(self) -> raft_pb2.Leader:
         """The active controller as this node knows it."""
-        replica = self.raft.running().engine.core.replica
+        try:
+            replica = self.raft.running().engine.core.replica
+        except NotServingError:
+            return raft_pb2.Leader(id=-1)  # starting or stopping: it knows of nobody
         return raft_pb2.Leader(id=replica.leader_id, epoch=replica.epoch, endpoint=replica.leader_endpoint)

@@ -42,6 +42,7 @@ class LocalCluster:
         self.folder = folder
         self._nodes = nodes
         self._options = options
+        self._admin: AdminClient | None = None
         self.file: ClusterFile = self.up()
 
     # --- life -----------------------------------------------------------------------------------------------
@@ -126,7 +127,10 @@ class LocalCluster:
         return (Path(self.node(node_id).data) / "node.log").read_text()
 
     def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap})
+        """One client for all questions: librdkafka forgets what it was asked when the client is dropped."""
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin
 
     def create_topic(
         self, name: str, partitions: int = 1, replicas: int = -1, config: dict[str, str] | None = None
@@ -154,7 +158,11 @@ class LocalCluster:
 def local_cluster(nodes: int = 3, **options: str) -> Iterator[LocalCluster]:
     """A cluster in a folder of its own; option names with ``__`` for dots. Logs are shown when the test fails."""
     folder = Path(tempfile.mkdtemp(prefix="rookery-test-"))
-    cluster = LocalCluster(folder, nodes, {name.replace("__", "."): value for name, value in options.items()})
+    try:
+        cluster = LocalCluster(folder, nodes, {name.replace("__", "."): value for name, value in options.items()})
+    except BaseException:
+        launcher.bring_down(folder, print)
+        raise
     try:
         yield cluster
     except BaseException:

@@ -1,0 +1,117 @@
+"""A producer and a consumer that go on while nodes come and go, in threads of their own."""
+
+import threading
+import time
+from types import TracebackType
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tests.cluster.history import History
+from tests.cluster.local import LocalCluster
+
+PACE_S = 0.002
+BATCH = 5
+DRAIN_S = 60.0
+
+
+class Load:
+    """Idempotent acks=all producer to all partitions of a topic, and a consumer that follows."""
+
+    def __init__(self, cluster: LocalCluster, topic: str, partitions: int) -> None:
+        self.history = History()
+        self.ack_times: list[float] = []
+        self.errors: list[str] = []
+        self._cluster = cluster
+        self._topic = topic
+        self._partitions = partitions
+        self._stop = threading.Event()
+        self._number = 0
+        self._threads = [
+            threading.Thread(target=self._produce, name="producer"),
+            threading.Thread(target=self._consume, name="consumer"),
+        ]
+
+    def __enter__(self) -> "Load":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    @property
+    def acked(self) -> int:
+        return len(self.ack_times)
+
+    def longest_gap_s(self, since: float) -> float:
+        """The longest time without any acknowledgement after a moment."""
+        times = [at for at in self.ack_times if at >= since]
+        return max((b - a for a, b in zip([since, *times], times, strict=False)), default=float("inf"))
+
+    def _produce(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self._cluster.bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "message.timeout.ms": 60_000,
+                "socket.timeout.ms": 10_000,
+            }
+        )
+        while not self._stop.is_set():
+            for _ in range(BATCH):
+                partition = self._number % self._partitions
+                value = b"%d" % self._number
+                self._number += 1
+                self.history.on_sent(partition, value)
+                producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+            producer.poll(0)
+            time.sleep(PACE_S)
+        producer.flush(DRAIN_S)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        if error is not None:
+            self.errors.append(str(error))
+        elif partition is not None and offset is not None and isinstance(value, bytes):
+            self.history.on_acked(partition, offset, value)
+            self.ack_times.append(time.monotonic())
+
+    def _consume(self) -> None:
+        """Read all along, then until everything that was acknowledged has been seen or the time is up."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._cluster.bootstrap,
+                "group.id": "not-used",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        consumer.assign([TopicPartition(self._topic, index, 0) for index in range(self._partitions)])
+        deadline: float | None = None
+        while deadline is None or (time.monotonic() < deadline and not self._all_read()):
+            if deadline is None and self._stop.is_set() and not self._threads[0].is_alive():
+                deadline = time.monotonic() + DRAIN_S
+            for message in consumer.consume(500, timeout=0.1):
+                partition, offset, value = message.partition(), message.offset(), message.value()
+                if (
+                    message.error() is None
+                    and isinstance(value, bytes)
+                    and offset is not None
+                    and partition is not None
+                ):
+                    self.history.on_read(partition, offset, value)
+        consumer.close()
+
+    def _all_read(self) -> bool:
+        for partition, acked in self.history.acked.items():
+            reads = self.history.read[partition]
+            if acked and (not reads or reads[-1][0] < max(acked)):
+                return False
+        return True

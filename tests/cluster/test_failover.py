@@ -1,0 +1,169 @@
+"""Nodes die, stall and return while clients go on: nothing acknowledged is lost, nothing comes twice."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.load import Load
+from tests.cluster.local import LocalCluster, local_cluster, wait_for
+
+TOPIC = "orders"
+PARTITIONS = 3
+AFTER_FAULT = 300
+"""Acknowledgements that must come after each fault before the next."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with local_cluster(
+        3,
+        broker__session__timeout__ms="3000",
+        broker__heartbeat__interval__ms="500",
+        replica__lag__time__max__ms="2000",
+        leader__imbalance__check__interval__seconds="1",
+    ) as running:
+        running.create_topic(TOPIC, PARTITIONS, 3, {"min.insync.replicas": "2"})
+        yield running
+
+
+def go_on(load: Load, more: int = AFTER_FAULT) -> None:
+    """Wait until the cluster acknowledges again."""
+    goal = load.acked + more
+    wait_for(lambda: load.acked >= goal, f"{more} more acknowledgements", 60)
+
+
+def segments(cluster: LocalCluster, node_id: int, partition: int) -> bytes:
+    folder = Path(cluster.node(node_id).data) / f"{TOPIC}-{partition}"
+    return b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
+
+
+def check(cluster: LocalCluster, load: Load) -> None:
+    """The history is clean, and the replicas are equal byte for byte."""
+    assert load.errors == []
+    assert load.history.anomalies() == []
+    cluster.wait_in_sync(TOPIC, PARTITIONS)
+    for partition in range(PARTITIONS):
+        wait_for(
+            lambda partition=partition: len({segments(cluster, n, partition) for n in cluster.ids}) == 1,  # type: ignore[misc]
+            f"the replicas of partition {partition} to be equal",
+        )
+
+
+@pytest.mark.row(12, 17, 20, 63, 65, 67, 69, 77)
+@pytest.mark.invariant("P1", "P4")
+def test_leaders_killed_and_restarted_under_load(cluster: LocalCluster) -> None:
+    draw = random.Random(7)
+    with Load(cluster, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        for _ in range(3):
+            victim = cluster.leader(TOPIC, draw.randrange(PARTITIONS))
+            begun = time.monotonic()
+            cluster.kill(victim)
+            go_on(load)
+            print(f"kill -9 of node {victim}: longest gap {load.longest_gap_s(begun):.2f} s")
+            cluster.up()
+            cluster.wait_in_sync(TOPIC, PARTITIONS)
+    check(cluster, load)
+
+
+@pytest.mark.row(74, 79)
+@pytest.mark.invariant("P4", "M2")
+def test_the_active_controller_killed_under_load(cluster: LocalCluster) -> None:
+    with Load(cluster, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        victim = cluster.active_controller()
+        cluster.kill(victim)
+        go_on(load)
+        assert cluster.active_controller() != victim
+        cluster.up()
+        cluster.wait_in_sync(TOPIC, PARTITIONS)
+    check(cluster, load)
+
+
+@pytest.mark.row(69)
+@pytest.mark.invariant("P11", "P4")
+def test_a_paused_leader_is_replaced_and_cannot_acknowledge_when_it_wakes(cluster: LocalCluster) -> None:
+    with Load(cluster, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        victim = cluster.leader(TOPIC, 0)
+        cluster.pause(victim)
+        wait_for(lambda: cluster.partition(TOPIC, 0).leader not in (victim, -1), "another leader", 30)
+        go_on(load)
+        cluster.resume(victim)
+        go_on(load)
+        cluster.wait_in_sync(TOPIC, PARTITIONS)
+    check(cluster, load)
+
+
+@pytest.mark.row(77)
+def test_controlled_shutdown_hands_over_first(cluster: LocalCluster) -> None:
+    with Load(cluster, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        for victim in cluster.ids:
+            begun = time.monotonic()
+            cluster.stop(victim)
+            go_on(load)
+            print(f"controlled stop of node {victim}: longest gap {load.longest_gap_s(begun):.2f} s")
+            assert "broker.left" in cluster.log(victim)
+            cluster.up()
+            cluster.wait_in_sync(TOPIC, PARTITIONS)
+    check(cluster, load)
+
+
+@pytest.mark.row(103)
+@pytest.mark.invariant("P13")
+def test_all_nodes_killed_and_started_again(cluster: LocalCluster) -> None:
+    with Load(cluster, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        for node_id in cluster.ids:
+            cluster.kill(node_id)
+        cluster.up()
+        go_on(load)
+        cluster.wait_in_sync(TOPIC, PARTITIONS)
+    check(cluster, load)
+
+
+@pytest.mark.row(70)
+def test_preferred_leaders_return_by_themselves(cluster: LocalCluster) -> None:
+    def preferred() -> bool:
+        return all(
+            cluster.partition(TOPIC, index).leader == cluster.partition(TOPIC, index).replicas[0]
+            for index in range(PARTITIONS)
+        )
+
+    wait_for(preferred, "every leader to be the preferred one")
+
+
+def test_a_node_returns_with_an_empty_disk(cluster: LocalCluster) -> None:
+    """Its data comes from the others; as a voter it is another one, so a controller keeps its log elsewhere."""
+    with Load(cluster, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        victim = next(n for n in cluster.ids if n != cluster.active_controller())
+        cluster.kill(victim)
+        for partition in range(PARTITIONS):
+            folder = Path(cluster.node(victim).data) / f"{TOPIC}-{partition}"
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()
+        cluster.up()
+        go_on(load)
+        cluster.wait_in_sync(TOPIC, PARTITIONS)
+    check(cluster, load)
+
+
+@pytest.mark.row(84)
+def test_one_bootstrap_address_is_enough(cluster: LocalCluster) -> None:
+    from confluent_kafka import Producer
+
+    first = cluster.bootstrap.split(",")[0]
+    producer = Producer({"bootstrap.servers": first, "acks": "all"})
+    producer.list_topics(timeout=10)
+    cluster.kill(cluster.ids[0])
+    results: list[object] = []
+    producer.produce(TOPIC, b"after", partition=0, on_delivery=lambda error, _: results.append(error))
+    producer.flush(30)
+    cluster.up()
+    assert results == [None]
