@@ -9,12 +9,14 @@ import errno
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
 from rookery.core.disk import Buffer, Disk
 from rookery.core.errors import CorruptMessageError, OffsetOutOfRangeError, RecordListTooLargeError
 from rookery.core.log import names
+from rookery.core.log.appending import Appended, Placed, base_for, check_order, joined, runs
 from rookery.core.log.checkpoints import encode_epochs
 from rookery.core.log.config import LogConfig
 from rookery.core.log.epochs import LeaderEpochs
@@ -38,25 +40,11 @@ from rookery.core.log.timestamps import (
 from rookery.core.wire.batch import BatchHeader, MutableBuffer, stamp
 from rookery.core.wire.records import DEFAULT_BUDGET
 
-Placed = list[tuple[int, BatchHeader]]
-
 CHECKED_READS = 256  # one read in this many has its checksums checked
 KEPT_OPEN = 4  # sealed segments of one log whose files and indexes stay at hand
 _base_offset = attrgetter("base_offset")
 _max_timestamp = attrgetter("max_timestamp")
 _make = BatchHeader._make
-
-
-class Appended(NamedTuple):
-    """What an append did. `batches` are positions in the buffer and the headers as they were stored."""
-
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    batches: Placed
-    size: int
-    rolled: int | None  # base offset of the new segment, if the append began one
 
 
 class LogRead(NamedTuple):
@@ -67,25 +55,6 @@ class LogRead(NamedTuple):
     next_offset: int
     segment_base: int
     position: int
-
-
-def _joined(parts: list[Appended], batches: Placed) -> Appended:
-    """One result for an append that took several runs."""
-    greatest = max(parts, key=attrgetter("max_timestamp"))
-    rolled = [part.rolled for part in parts if part.rolled is not None]
-    return Appended(
-        parts[0].base_offset, parts[-1].last_offset, greatest.max_timestamp, greatest.offset_of_max_timestamp,
-        batches, sum(part.size for part in parts), rolled[-1] if rolled else None,
-    )  # fmt: skip
-
-
-def _base_for(first: BatchHeader, last_offset: int, end_offset: int) -> int:
-    """The base offset of a segment begun for batches that may leave a gap behind the end of the log.
-
-    It is the end of the log, so that a segment which starts behind the end of the one before it shows that
-    something was lost; only a gap too wide for relative offsets makes it the offset of the first batch.
-    """
-    return end_offset if last_offset - end_offset <= MAX_RELATIVE_OFFSET else first.base_offset
 
 
 class Log:
@@ -157,6 +126,10 @@ class Log:
         """The segment whose range holds `offset`."""
         return self.segments[max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)]
 
+    def _from(self, offset: int) -> Iterator[Segment]:
+        """The segment whose range holds `offset`, and those after it."""
+        return islice(self.segments, max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0), None)
+
     # appending
 
     def append_as_leader(
@@ -189,34 +162,15 @@ class Log:
         """
         if batches is None:
             batches = checked_batches(buf)
-        self._check_order(batches)
+        check_order(batches, self.end_offset)
+        active, limit = self.active, self.config.segment_bytes
         done: list[Appended] = []
-        for start, stop in self._runs(batches, len(buf)):
+        stretches = runs(batches, len(buf), active.base_offset, self.end_offset, limit - active.size, limit)
+        for start, stop in stretches:
             run = [(pos - start, header) for pos, header in batches if start <= pos < stop]
             whole = stop - start == len(buf)
             done.append(self._append(buf if whole else memoryview(buf)[start:stop], run, now_ms))
-        return done[0] if len(done) == 1 else _joined(done, batches)
-
-    def _check_order(self, batches: Placed) -> None:
-        expected = self.end_offset
-        for _, header in batches:
-            if header.base_offset < expected or header.last_offset_delta < 0:
-                raise CorruptMessageError(
-                    f"{self.path}: a batch at offset {header.base_offset} cannot be appended at {expected}"
-                )
-            expected = header.next_offset
-
-    def _runs(self, batches: Placed, end: int) -> Iterator[tuple[int, int]]:
-        """Stretches of a buffer that go into one segment each."""
-        limit, start, room = self.config.segment_bytes, 0, self.config.segment_bytes - self.active.size
-        base, next_offset = self.active.base_offset, self.end_offset
-        for pos, header in batches:
-            if pos + header.size - start > room or header.last_offset - base > MAX_RELATIVE_OFFSET:
-                if pos > start:
-                    yield start, pos
-                start, room, base = pos, limit, _base_for(header, header.last_offset, next_offset)
-            next_offset = header.next_offset
-        yield start, end
+        return done[0] if len(done) == 1 else joined(done, batches)
 
     def _append(self, data: Buffer, placed: Placed, now_ms: int) -> Appended:
         if self.failed:
@@ -230,7 +184,7 @@ class Log:
         rolled = None
         try:
             if self._must_roll(len(data), last_offset, max_timestamp, now_ms):
-                rolled = self.roll(now_ms, _base_for(first, last_offset, self.end_offset))
+                rolled = self.roll(now_ms, base_for(first, last_offset, self.end_offset))
             self.segments[-1].append(data, placed)
         except LogDirFailed as error:
             self.failed = not error.disk_full
@@ -317,8 +271,7 @@ class Log:
             )
         bound = end if upper is None else min(upper, end)
         if offset < bound:
-            first = bisect_right(self.segments, offset, key=_base_offset) - 1
-            for segment in self.segments[max(first, 0) :]:
+            for segment in self._from(offset):
                 if segment is not self.segments[-1]:
                     self._use(segment)
                 extent = segment.read(offset, max_bytes, bound, min_one)
@@ -333,8 +286,7 @@ class Log:
     def headers(self, offset: int, upper: int | None = None) -> Iterator[BatchHeader]:
         """The headers of all batches that end at or after `offset` and start below `upper`."""
         bound = self.end_offset if upper is None else upper
-        first = bisect_right(self.segments, offset, key=_base_offset) - 1
-        for segment in self.segments[max(first, 0) :]:
+        for segment in self._from(offset):
             found = segment.find(offset)
             for _, header in segment.headers(found[0] if found else segment.size):
                 if header.base_offset >= bound:
