@@ -26,6 +26,7 @@ class Load:
         self._partitions = partitions
         self._stop = threading.Event()
         self._number = 0
+        self._starts = self._ends_now()
         self._threads = [
             threading.Thread(target=self._produce, name="producer"),
             threading.Thread(target=self._consume, name="consumer"),
@@ -52,6 +53,18 @@ class Load:
         times = [at for at in self.ack_times if at >= since]
         return max((b - a for a, b in zip([since, *times], times, strict=False)), default=float("inf"))
 
+    def _ends_now(self) -> list[int]:
+        """Where the partitions end before anything is sent: what others left there is not looked at."""
+        consumer = Consumer({"bootstrap.servers": self._cluster.bootstrap, "group.id": "not-used"})
+        ends = []
+        for index in range(self._partitions):
+            found = consumer.get_watermark_offsets(TopicPartition(self._topic, index), timeout=30)
+            if found is None:
+                raise AssertionError(f"{self._topic}-{index} did not tell its end")
+            ends.append(found[1])
+        consumer.close()
+        return ends
+
     def _produce(self) -> None:
         producer = Producer(
             {
@@ -69,10 +82,18 @@ class Load:
                 value = b"%d" % self._number
                 self._number += 1
                 self.history.on_sent(partition, value)
-                producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+                self._send(producer, value, partition)
             producer.poll(0)
             time.sleep(PACE_S)
         producer.flush(DRAIN_S)
+
+    def _send(self, producer: Producer, value: bytes, partition: int) -> None:
+        while True:
+            try:
+                producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+                return
+            except BufferError:
+                producer.poll(0.1)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         partition, offset, value = message.partition(), message.offset(), message.value()
@@ -93,7 +114,7 @@ class Load:
                 "fetch.wait.max.ms": 50,
             }
         )
-        consumer.assign([TopicPartition(self._topic, index, 0) for index in range(self._partitions)])
+        consumer.assign([TopicPartition(self._topic, index, start) for index, start in enumerate(self._starts)])
         deadline: float | None = None
         while deadline is None or (time.monotonic() < deadline and not self._all_read()):
             if deadline is None and self._stop.is_set() and not self._threads[0].is_alive():
