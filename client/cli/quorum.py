@@ -35,34 +35,34 @@ def add_parser(subparsers: Any) -> None:
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
 
     status = actions.add_parser("status", help="voters, leader, and how far each is; exit code 3 without a leader")
-    _add_controllers(status)
+    add_controllers(status)
     add_output(status)
-    status.set_defaults(run=_run(_status))
+    status.set_defaults(run=with_controllers(_status))
 
     log = actions.add_parser("log", help="print the records of the metadata log")
-    _add_controllers(log)
+    add_controllers(log)
     log.add_argument("--data", metavar="DIR", help="read a node's log folder instead of asking a controller")
     log.add_argument("--from", dest="start", type=int, default=0, metavar="OFFSET", help="first offset (0)")
     log.add_argument("-n", "--count", type=int, default=1000, help="at most so many records (1000)")
     log.add_argument("--idle", action="store_true", help="also the records that only keep the log moving")
     log.add_argument("-o", "--output", choices=("table", "jsonl"), default="table", help="form of the output")
-    log.set_defaults(run=_run(_log))
+    log.set_defaults(run=with_controllers(_log))
 
     add = actions.add_parser("add-voter", help="make a running controller a voter")
-    _add_controllers(add)
+    add_controllers(add)
     add.add_argument("id", type=int)
     add.add_argument("directory", help="its directory.id, from meta.properties")
     add.add_argument("address", help="host:port of its controller listener")
-    add.set_defaults(run=_run(_add_voter))
+    add.set_defaults(run=with_controllers(_add_voter))
 
     remove = actions.add_parser("remove-voter", help="take the vote from a controller")
-    _add_controllers(remove)
+    add_controllers(remove)
     remove.add_argument("id", type=int)
     remove.add_argument("directory", help="its directory.id, as `rookery quorum status` shows it")
-    remove.set_defaults(run=_run(_remove_voter))
+    remove.set_defaults(run=with_controllers(_remove_voter))
 
 
-def _add_controllers(parser: argparse.ArgumentParser) -> None:
+def add_controllers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--controllers",
         default=DEFAULT_CONTROLLERS,
@@ -120,7 +120,7 @@ class Controllers:
 Work = Callable[[Controllers, argparse.Namespace], Coroutine[Any, Any, int | None]]
 
 
-def _run(work: Work) -> Callable[[argparse.Namespace], int]:
+def with_controllers(work: Work) -> Callable[[argparse.Namespace], int]:
     async def connected(arguments: argparse.Namespace) -> int:
         addresses = [text.strip() for text in arguments.controllers.split(",") if text.strip()]
         async with Controllers(addresses, _tls(arguments)) as controllers:

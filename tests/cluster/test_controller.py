@@ -2,6 +2,9 @@
 controller, nothing acknowledged is lost and nothing is half done."""
 
 import asyncio
+import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -69,6 +72,28 @@ async def test_the_active_controller_dies_between_append_and_answer(tmp_path: Pa
             assert sorted(look["topics"]) == sorted(acknowledged)
             assert all(whole(look, name) for name in acknowledged)
             assert look["next_producer_id"] > max(ids)
+
+
+@pytest.mark.row(78)
+@pytest.mark.invariant("M1")
+async def test_people_see_what_the_controllers_hold(tmp_path: Path) -> None:
+    async with cluster(tmp_path, brokers=1) as (controllers, brokers):
+        request = q.CreateTopicsRequest((q.NewTopic("seen", 2, 1),))
+        await brokers[0].client.create_topics(request)
+        look = await agreed(controllers)
+        addresses = ",".join(voter.endpoint for voter in controllers.voters)
+        command = [sys.executable, "-m", "rookery.client.cli", "metadata", "dump", "-o", "json"]
+        told = await asyncio.to_thread(
+            subprocess.run, [*command, "--controllers", addresses], capture_output=True, check=True, timeout=30
+        )
+        shown = json.loads(told.stdout)
+        assert shown["hash"] == look["hash"]
+        assert shown["topics"] == {"seen": look["topics"]["seen"]["id"]}
+        folder = controllers.voters[2].folder / "data"
+        told = await asyncio.to_thread(
+            subprocess.run, [*command, "--data", str(folder)], capture_output=True, check=True, timeout=30
+        )
+        assert json.loads(told.stdout)["hash"] == look["hash"]
 
 
 @pytest.mark.row(74, 75)
