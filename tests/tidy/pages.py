@@ -1,10 +1,14 @@
 """Writes the pages of docs/ that are generated from the code: ``make docs``."""
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
+from rookery.broker import handlers as broker_handlers
 from rookery.core.config import node, topic
 from rookery.core.config.options import Option, as_text
+from rookery.core.wire.served import Served
 from tests.tidy.source import ROOT
 
 
@@ -48,7 +52,41 @@ def configuration() -> str:
     return "\n".join(lines)
 
 
-PAGES: dict[Path, Callable[[], str]] = {ROOT / "docs" / "configuration.md": configuration}
+def handlers() -> list[Served]:
+    """What the broker's handlers declare, by API key."""
+    found = {}
+    for module in iter_modules(broker_handlers.__path__, f"{broker_handlers.__name__}."):
+        for value in vars(import_module(module.name)).values():
+            served = getattr(value, "served", None)
+            if isinstance(value, type) and isinstance(served, Served):
+                found[served.api.key] = served
+    return [found[key] for key in sorted(found)]
+
+
+def protocol() -> str:
+    lines = [
+        "# The protocol, as served",
+        "",
+        "APIs and versions that the broker answers, from the declarations of its handlers; ApiVersions is derived from",
+        "the same. The codec in `core/wire` knows more than is served. This page is generated: `make docs`.",
+        "",
+        "| key | API | served | advertised | Kafka's range | flexible from |",
+        "|---|---|---|---|---|---|",
+    ]
+    for served in handlers():
+        api = served.api
+        flexible = "" if api.flexible_from is None else str(api.flexible_from)
+        lines.append(
+            f"| {api.key} | {api.name} | {served.min}–{served.max} | {served.lowest_advertised}–{served.max} "
+            f"| {api.min_version}–{api.max_version} | {flexible} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+PAGES: dict[Path, Callable[[], str]] = {
+    ROOT / "docs" / "configuration.md": configuration,
+    ROOT / "docs" / "protocol.md": protocol,
+}
 
 
 def main() -> None:
