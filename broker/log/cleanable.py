@@ -50,6 +50,7 @@ def begin_cleaning(
         memory_bytes,
         throttle,
         now_ms,
+        partition.truncations,
     )
 
 
@@ -63,7 +64,7 @@ def put_in_place(partition: PartitionLog, cleaned: CleanedGroup, now_ms: int) ->
     by_base = {segment.base_offset: segment for segment in log.segments[:-1]}
     old = [by_base.get(facts.base_offset) for facts in cleaned.old]
     still = [segment for segment in old if segment is not None]
-    if len(still) != len(cleaned.old) or [s.size for s in still] != [facts.size for facts in cleaned.old]:
+    if cleaned.truncations != partition.truncations or len(still) != len(cleaned.old):
         return None
     log.replace_segments(cleaned.segment, still)
     partition.store.segments_replaced(

@@ -88,7 +88,8 @@ class Cleaner(Service):
         now_ms = self._clock.wall_ms()
         found: list[tuple[PartitionLog, CleaningPlan]] = []
         for number, partition in enumerate(list(self._dirs.partitions.values())):
-            if partition.config.compact and partition.partition not in self.uncleanable:
+            cleanable = partition.config.compact and partition.partition not in self.uncleanable
+            if cleanable and self._dirs.is_free(partition):
                 plan = cleaning_plan(partition, now_ms)
                 if plan is not None:
                     found.append((partition, plan))
@@ -133,8 +134,8 @@ class Cleaner(Service):
         run = partial(asyncio.get_running_loop().run_in_executor, self._thread)
         await run(job.prepare)
         while (group := await run(job.next_group)) is not None:
-            here = self._dirs.partitions.get(partition.partition) is partition
-            old = put_in_place(partition, group, job.now_ms) if here else None
+            free = self._dirs.is_free(partition)
+            old = put_in_place(partition, group, job.now_ms) if free else None
             if old is None:
                 await run(partial(job.discard, group))
                 return False

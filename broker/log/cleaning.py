@@ -42,6 +42,8 @@ class CleanedGroup:
     segment: Segment
     old: list[CleanableSegment]
     aborted: list[AbortedTxn]
+    truncations: int
+    """How often the log had been cut when its segments were read."""
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class CleaningJob:
     memory_bytes: int
     throttle: Throttle
     now_ms: int
+    truncations: int
     stats: CleaningStats = field(default_factory=CleaningStats)
     end: int = 0
     _sweep: BatchSweep | None = None
@@ -132,7 +135,7 @@ class CleaningJob:
         except BaseException:
             self._remove_unfinished()
             raise
-        return CleanedGroup(segment, [old.facts for old in group], aborted)
+        return CleanedGroup(segment, [old.facts for old in group], aborted, self.truncations)
 
     def _write_group(self, group: list[DirtySegment], path: str, sweep: BatchSweep) -> Segment:
         """The batches that stay, and the indexes over them in memory."""

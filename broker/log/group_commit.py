@@ -23,6 +23,7 @@ class GroupCommit:
         self._on_failure = on_failure
         self._wanted: dict[PartitionLog, int] = {}  # up to which offset, by partition
         self._waiting: list[tuple[PartitionLog, int, asyncio.Future[None]]] = []
+        self._held: set[PartitionLog] = set()
         self._round: asyncio.Task[None] | None = None
         self.rounds = 0
 
@@ -30,8 +31,22 @@ class GroupCommit:
         """Let everything below `up_to` become durable soon."""
         if self._dir.failure is None and up_to > partition.log.recovery_point:
             self._wanted[partition] = max(up_to, self._wanted.get(partition, 0))
-            if self._round is None:
-                self._round = asyncio.get_running_loop().create_task(self._run())
+            self._start()
+
+    def _start(self) -> None:
+        if self._round is None and self._wanted.keys() - self._held:
+            self._round = asyncio.get_running_loop().create_task(self._run())
+
+    async def hold(self, partition: PartitionLog) -> None:
+        """Flush the partition no more until `resume`; done when no flush of it is under way."""
+        self._held.add(partition)
+        if self._round is not None:
+            await asyncio.wait([self._round])
+
+    def resume(self, partition: PartitionLog) -> None:
+        self._held.discard(partition)
+        self._wake()
+        self._start()
 
     def durable(self, partition: PartitionLog, up_to: int) -> "asyncio.Future[None]":
         """A future that is done when all below `up_to` is on the device, or fails with
@@ -65,8 +80,12 @@ class GroupCommit:
 
     async def _run(self) -> None:
         try:
-            while self._wanted and self._dir.failure is None:
-                wanted, self._wanted = self._wanted, {}
+            while self._dir.failure is None and (ready := self._wanted.keys() - self._held):
+                wanted = {
+                    partition: self._wanted.pop(partition)
+                    for partition in list(self._wanted)
+                    if partition in ready
+                }
                 jobs = [
                     (partition, partition.log.begin_flush(up_to))
                     for partition, up_to in wanted.items()

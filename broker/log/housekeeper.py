@@ -99,9 +99,11 @@ class Housekeeper(Service):
 
     async def tick(self) -> None:
         """Write waiting snapshots and remove files whose time has come."""
-        while self._dirs.with_unsaved_snapshots:
-            partition = self._dirs.with_unsaved_snapshots.pop()
-            if partition.partition in self._dirs.partitions:
+        waiting, self._dirs.with_unsaved_snapshots = self._dirs.with_unsaved_snapshots, set()
+        for partition in waiting:
+            if partition in self._dirs.busy:
+                self._dirs.with_unsaved_snapshots.add(partition)
+            elif self._dirs.is_free(partition):
                 await self._guarded(partition, partition.store.save_async)
         self._take_leftovers()
         for log_dir, remove in self.deletions.take(self._clock.monotonic()):
@@ -112,7 +114,7 @@ class Housekeeper(Service):
         """Apply retention to every partition."""
         now_ms = self._clock.wall_ms()
         for number, partition in enumerate(list(self._dirs.partitions.values())):
-            if partition.partition in self._dirs.partitions:
+            if self._dirs.is_free(partition):
                 await self._guarded(partition, partial(self._delete_old, partition, now_ms))
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
@@ -140,7 +142,8 @@ class Housekeeper(Service):
     async def expire_producers(self) -> None:
         now_ms = self._clock.wall_ms()
         for number, partition in enumerate(list(self._dirs.partitions.values())):
-            partition.expire_producers(now_ms, self._options.producer_id_expiration_ms)
+            if self._dirs.is_free(partition):
+                partition.expire_producers(now_ms, self._options.producer_id_expiration_ms)
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
 

@@ -57,6 +57,8 @@ class LogDirs:
         self._new_id = new_id
         self._commits: dict[LogDir, GroupCommit] = {}
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
+        self.busy: set[PartitionLog] = set()
+        """Partitions that are being cut in a thread; the housekeeper and the cleaner keep their hands off."""
         self.with_unsaved_snapshots: set[PartitionLog] = set()
         """Partitions that closed a segment; the housekeeper writes their snapshots."""
         self.start_up = StartUp(disk, identity, clock, config_of, new_id, recovery_threads, threads)
@@ -160,28 +162,20 @@ class LogDirs:
 
         The checkpoint is lowered first: it must never promise more than the log holds.
         """
-        log_dir = self.dir_of[partition.partition]
-        if partition.log.recovery_point > offset:
-            partition.log.recovery_point = offset
-            await self._save(log_dir, RECOVERY_POINTS)
+        log_dir, commit = self.dir_of[partition.partition], self.commit_of(partition)
+        self.busy.add(partition)
         try:
+            await commit.hold(partition)
+            if partition.log.recovery_point > offset:
+                partition.log.recovery_point = offset
+                await self._save(log_dir, RECOVERY_POINTS)
             return await log_dir.run(partial(partition.truncate_to, offset, self._clock.wall_ms()))
         except LogDirFailed as error:
             self.dir_failed(log_dir, error)
             raise
-
-    async def restart_at(self, partition: PartitionLog, offset: int) -> None:
-        """Empty a partition in its dir's thread and let it go on at `offset`; nothing else may use it
-        meanwhile."""
-        log_dir = self.dir_of[partition.partition]
-        partition.log.recovery_point = 0
-        await self._save(log_dir, RECOVERY_POINTS)
-        now_ms = self._clock.wall_ms()
-        try:
-            await log_dir.run(partial(partition.truncate_fully_and_start_at, offset, now_ms))
-        except LogDirFailed as error:
-            self.dir_failed(log_dir, error)
-            raise
+        finally:
+            self.busy.discard(partition)
+            commit.resume(partition)
 
     def _add(self, log_dir: LogDir, opened: PartitionLog, topic_id: UUID | None) -> None:
         self._hold(log_dir, opened.partition)
@@ -195,6 +189,10 @@ class LogDirs:
     def _hold(self, log_dir: LogDir, partition: TopicPartition) -> None:
         self.dir_of[partition] = log_dir
         log_dir.held.add(partition)
+
+    def is_free(self, partition: PartitionLog) -> bool:
+        """Whether this very partition is still here and nobody works on it in a thread."""
+        return self.partitions.get(partition.partition) is partition and partition not in self.busy
 
     def in_dir(self, log_dir: LogDir) -> list[PartitionLog]:
         found = (self.partitions.get(partition) for partition in log_dir.held)

@@ -85,6 +85,8 @@ class PartitionLog:
         self._high_watermark = log.start_offset
         self.clean_offset: int | None = None
         """Up to where the log is compacted; None if it never was."""
+        self.truncations = 0
+        """How often the log was cut: what was read before such a moment may not be what is there now."""
         self.on_failure: Callable[[LogDirFailed], None] = lambda _error: None
         """Told of an error of the device before it is raised."""
 
@@ -310,6 +312,7 @@ class PartitionLog:
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Drop `offset` and everything after it, of the log and of what is known of producers. Blocks."""
+        self.truncations += 1
         if not self.log.truncate_to(offset):
             return False
         self.store.truncated(now_ms)
@@ -321,6 +324,7 @@ class PartitionLog:
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Throw everything away and go on at `offset`. Blocks."""
+        self.truncations += 1
         self.log.truncate_fully_and_start_at(offset, now_ms)
         self.store.restarted()
         self._high_watermark = offset

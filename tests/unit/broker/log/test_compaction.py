@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, put_in_place
+from rookery.broker.log.cleaning import CleanedGroup, CleaningJob
 from rookery.broker.log.compaction import BatchSweep
 from rookery.broker.log.compaction_plan import CleanableSegment, CompactionPolicy, grouped, is_due, plan
 from rookery.broker.log.config import TopicLogConfig
@@ -532,21 +533,39 @@ def test_a_crash_at_any_step_of_compaction_leaves_the_same_log(kind: str) -> Non
         assert clean(log) or log.log.segments[0] is log.log.active
 
 
-def test_what_retention_or_truncation_changed_meanwhile_is_not_replaced() -> None:
-    disk, log = _prepared(4)
+def _one_group(log: PartitionLog) -> tuple[CleaningJob, CleanedGroup]:
     found = cleaning_plan(log, NOW)
     assert found is not None
     job = begin_cleaning(log, found, memory_bytes=1 << 20, throttle=Throttle(1e12), now_ms=NOW)
     job.prepare()
     group = job.next_group()
     assert group is not None
-    cut = log.log.segments[0].next_offset - 1
-    log.truncate_to(cut, NOW)
+    return job, group
+
+
+def test_a_log_that_was_cut_meanwhile_is_not_replaced() -> None:
+    disk, log = _twelve_puts()
+    job, group = _one_group(log)
+    second = log.log.segments[1].base_offset
+    log.truncate_to(second - 1, NOW)
+    put(log, b"other", b"?" * 2)  # the segment may well have the size it had
+    roll(log)
+    put(log, b"z", b"1")
     before = table(log)
     assert put_in_place(log, group, NOW) is None
     job.discard(group)
     assert table(log) == before
     assert not [n for n in disk.list("/d/users-0") if n.endswith(names.CLEANED)]
+
+
+def test_a_log_that_lost_segments_to_retention_meanwhile_is_not_replaced() -> None:
+    _, log = _twelve_puts()
+    _, group = _one_group(log)
+    log.delete_records(log.log.segments[1].base_offset)
+    log.delete_old_segments(NOW)
+    before = table(log)
+    assert put_in_place(log, group, NOW) is None
+    assert table(log) == before
 
 
 @pytest.mark.row(44)

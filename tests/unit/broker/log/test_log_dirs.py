@@ -424,6 +424,46 @@ async def test_a_truncation_lowers_the_checkpoint_first() -> None:
     await dirs.stop(1)
 
 
+async def test_who_waits_for_records_that_are_cut_off_is_told() -> None:
+    dirs = log_dirs(memory(), ["/a"], config=DURABLE)
+    await dirs.start()
+    log = await dirs.create(tp(0), TOPIC_ID)
+    await _append_durably(dirs, log)
+    log.append_as_leader(batch(), 1, NOW)
+    commit = dirs.commit_of(log)
+    await commit.hold(log)  # as a truncation does
+    waiting = dirs.appended(log)
+    assert waiting is not None
+    assert await dirs.truncate(log, 1)
+    with pytest.raises(KafkaStorageError, match="truncated"):
+        await waiting
+    assert dirs.is_free(log)
+    await _append_durably(dirs, log)
+    assert log.log.recovery_point == 2
+    await dirs.stop(1)
+
+
+async def test_nobody_else_works_on_a_partition_that_is_being_cut() -> None:
+    disk, clock = memory(), ManualClock()
+    dirs = log_dirs(disk, ["/a"], clock=clock)
+    await dirs.start()
+    keeper = Housekeeper(dirs, clock, HousekeepingOptions())
+    log = await dirs.create(tp(0), TOPIC_ID)
+    for _ in range(9):
+        log.append_as_leader(batch(timestamp=5), 0, NOW)
+    log.advance_high_watermark(log.end_offset)
+    dirs.busy.add(log)
+    dirs.with_unsaved_snapshots.add(log)
+    await keeper.delete_old_segments()
+    await keeper.tick()
+    assert log.start_offset == 0
+    assert dirs.with_unsaved_snapshots == {log}
+    dirs.busy.discard(log)
+    await keeper.delete_old_segments()
+    assert log.start_offset == 9
+    await dirs.stop(1)
+
+
 async def test_an_error_met_elsewhere_takes_the_dir_offline() -> None:
     disk = memory()
     dirs = log_dirs(disk, ["/a", "/b"])

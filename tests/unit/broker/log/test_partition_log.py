@@ -10,7 +10,7 @@ from rookery.broker.log.markers import build_marker
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.log.producer_state import EndMarker
 from rookery.broker.log.retention import Reason, Retention
-from rookery.core.disk import MemoryDisk
+from rookery.core.disk import Buffer, MemoryDisk
 from rookery.core.errors import (
     CorruptMessageError,
     InvalidTimestampError,
@@ -237,6 +237,23 @@ async def test_snapshots_are_written_off_the_loop_and_survive() -> None:
     assert log.store.unsaved == {}
     on_disk = [names.base_offset_of(name, names.SNAPSHOT) for name in disk.list("/d/orders-0")]
     assert [offset for offset in on_disk if offset is not None] == bases
+
+
+async def test_a_snapshot_that_became_wrong_while_it_was_written_is_removed() -> None:
+    class SlowDisk(MemoryDisk):
+        async def replace(self, path: str, data: Buffer) -> None:
+            await super().replace(path, data)
+            if log.end_offset > 1:
+                log.truncate_to(1, NOW)
+
+    disk = SlowDisk(random.Random(1))
+    disk.mkdir("/d")
+    log = opened(disk)
+    for n in range(9):
+        log.append_as_leader(batch(1, producer_id=7, sequence=n), 0, NOW)
+    assert log.store.unsaved
+    await log.store.save_async()
+    assert [name for name in disk.list("/d/orders-0") if name.endswith(names.SNAPSHOT)] == []
 
 
 def test_reads_return_whole_batches_with_their_headers() -> None:

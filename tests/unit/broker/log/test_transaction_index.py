@@ -39,6 +39,13 @@ def test_damage_is_noticed(data: bytes) -> None:
         decode(data, 5)
 
 
+def test_the_search_goes_on_until_nothing_can_reach_back() -> None:
+    first, second, third = AbortedTxn(1, 0, 5, 2), AbortedTxn(2, 2, 9, 10), AbortedTxn(3, 4, 20, 21)
+    assert collect([[first], [second], [third]], 0, 10) == [first, second]
+    assert collect([[first, second, third]], 0, 11) == [first, second, third]
+    assert collect([[first], [second]], 6, 10) == [second]
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["data", "commit", "abort"])), max_size=40),
