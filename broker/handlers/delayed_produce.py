@@ -78,11 +78,9 @@ class DelayedProduce:
                 f"{partition.topic_partition} got another leader before the batch was committed"
             ))  # fmt: skip
             return True
-        if self._acks != ACKS_ALL:
-            return partition.is_durable(written.appended)
-        if not partition.is_committed(written.appended):
+        if not partition.is_acknowledged(written.appended, self._acks):
             return False
-        if partition.below_min_isr:
+        if self._acks == ACKS_ALL and partition.below_min_isr:
             self._refuse(written, NotEnoughReplicasAfterAppendError(
                 f"{partition.topic_partition}: the batch was written, but too few replicas are in sync now"
             ))  # fmt: skip

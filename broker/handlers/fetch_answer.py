@@ -44,7 +44,7 @@ class Fetch:
 
     def _count(self) -> None:
         for data, partition in zip(self.read.data, self.read.partitions, strict=True):
-            traffic = self._metrics.of(partition.topic if partition is not None else "")
+            traffic = self._metrics[partition.topic if partition is not None else ""]
             traffic.fetch_requests += 1
             if data.error_code:
                 traffic.failed_fetches += 1

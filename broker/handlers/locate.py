@@ -29,10 +29,11 @@ class Locator:
 
     def __init__(self, partitions: Partitions, cluster: ClusterView) -> None:
         self._partitions = partitions
+        self._by_name = partitions.by_name
         self._cluster = cluster
 
     def named(self, topic: str, index: int) -> Partition:
-        partition = self._partitions.named(topic, index)
+        partition = self._by_name.get((topic, index))
         if partition is None:
             raise self._why_not(self._cluster.image.topic_ids.get(topic), topic, index)
         return partition

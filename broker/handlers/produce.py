@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from rookery.broker.handlers.delayed_produce import DelayedProduce, Written
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.produce_errors import ProduceErrors
-from rookery.broker.log.partition_log import LeaderAppend
-from rookery.broker.replication.partition import ACKS_ALL, Partition
+from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
@@ -31,11 +30,11 @@ from rookery.core.wire.apis.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from rookery.core.wire.batch import MutableBuffer
 from rookery.core.wire.primitives import Buffer
 from rookery.core.wire.served import Served
 
 Outcome = ProduceResponse | Pending[Any] | None
+_ACKS = (1, -1, 0)
 
 
 class RecordWork(Protocol):
@@ -52,7 +51,6 @@ class Unopened(NamedTuple):
     """A batch that has to be looked into before it can be written."""
 
     answer: PartitionProduceResponse
-    topic: str
     partition: Partition
     batch: bytearray
 
@@ -77,76 +75,85 @@ class ProduceHandler:
         self._metrics = metrics
 
     def handle(self, request: ProduceRequest, call: Call) -> Outcome:
-        refusal = _refusal(request)
         run = _Run(request, call, self._clock.wall_ms())
-        named = self._locator.named
+        refusal = _refusal(request) if request.acks not in _ACKS or request.transactional_id else None
+        responses = []
         for topic in request.topic_data:
             name = topic.name
-            answers: list[PartitionProduceResponse] = []
+            answers = []
             for data in topic.partition_data:
                 answer = PartitionProduceResponse(index=data.index, base_offset=-1)
                 answers.append(answer)
                 try:
                     if refusal is not None:
                         raise refusal
-                    partition = named(name, data.index)
-                    batch = _writable(data.records)
-                    if partition.settings.opens_batches and self._must_open(partition, batch):
-                        run.unopened.append(Unopened(answer, name, partition, bytearray(batch or b"")))
-                    else:
-                        self._append(run, answer, partition, batch)
+                    self._take(run, answer, self._locator.named(name, data.index), data.records)
                 except KafkaError as error:
                     self._errors(run).refuse(answer, name, error)
-            run.responses.append(
+            responses.append(
                 TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=answers)
             )
+        run.response = ProduceResponse(responses=responses)
         if run.unopened:
             return self._start_task(self._open(run), PRODUCE.name)
         return self._answer(run)
+
+    def _take(
+        self,
+        run: "_Run",
+        answer: PartitionProduceResponse,
+        partition: Partition,
+        batch: Buffer | None,
+    ) -> None:
+        """Write one batch, or put it aside if it has to be looked into; raises KafkaError if it is
+        refused."""
+        if partition.settings.opens_batches and self._must_open(partition, batch):
+            run.unopened.append(Unopened(answer, partition, bytearray(batch or b"")))
+        else:
+            self._append(run, answer, partition, batch)
 
     def _append(
         self,
         run: "_Run",
         answer: PartitionProduceResponse,
         partition: Partition,
-        batch: MutableBuffer | None,
+        batch: Any,  # a view into the receive buffer, or a copy: writable, since it is stamped in place
     ) -> None:
         """Write one batch; raises KafkaError, and then nothing was written."""
         acks = run.request.acks
         appended = partition.append_as_leader(batch, acks, run.now_ms)
         base_offset, last_offset, answer.log_append_time_ms, answer.log_start_offset, known = appended
         answer.base_offset = base_offset
-        traffic = self._metrics.of(partition.topic)
+        traffic = self._metrics[partition.topic]
         traffic.produce_requests += 1
-        if not known and batch is not None:
+        if not known:
             traffic.messages_in += last_offset - base_offset + 1
             traffic.bytes_in += len(batch)
-        if not _may_answer(acks, partition, appended):
+        if not partition.is_acknowledged(appended, acks):
             epoch = partition.state.leader_epoch
             run.waiting.append(Written(answer, partition.topic, partition, appended, epoch))
 
-    def _must_open(self, partition: Partition, batch: MutableBuffer | None) -> bool:
+    def _must_open(self, partition: Partition, batch: Buffer | None) -> bool:
         partition.check_leader()
         return self._record_work.needed(partition, batch)
 
     async def _open(self, run: "_Run") -> Outcome:
         """Look into batches off the loop; write each when its turn comes."""
-        for answer, topic, partition, batch in run.unopened:
+        for answer, partition, batch in run.unopened:
             try:
                 prepared = await self._record_work.prepare(partition, batch)
                 run.now_ms = self._clock.wall_ms()
                 self._append(run, answer, partition, prepared)
             except KafkaError as error:
-                self._errors(run).refuse(answer, topic, error)
+                self._errors(run).refuse(answer, partition.topic, error)
         return self._answer(run)
 
     def _answer(self, run: "_Run") -> Outcome:
-        errors, request = run.errors, run.request
+        errors, request, response = run.errors, run.request, run.response
         if request.acks == 0:
             if errors is not None:
                 errors.close_connection()
             return None
-        response = ProduceResponse(responses=run.responses)
         if errors is not None:
             errors.complete(response)
         if not run.waiting:
@@ -171,35 +178,23 @@ class ProduceHandler:
 class _Run:
     """One request on its way through its partitions."""
 
-    __slots__ = ("call", "errors", "now_ms", "request", "responses", "unopened", "waiting")
+    __slots__ = ("call", "errors", "now_ms", "request", "response", "unopened", "waiting")
+
+    response: ProduceResponse
 
     def __init__(self, request: ProduceRequest, call: Call, now_ms: int) -> None:
         self.request = request
         self.call = call
         self.now_ms = now_ms
         self.errors: ProduceErrors | None = None
-        self.responses: list[TopicProduceResponse] = []
         self.unopened: list[Unopened] = []
         self.waiting: list[Written] = []
 
 
-def _may_answer(acks: int, partition: Partition, appended: LeaderAppend) -> bool:
-    if acks == ACKS_ALL:
-        return partition.is_committed(appended)
-    return acks == 0 or partition.is_durable(appended)
-
-
 def _refusal(request: ProduceRequest) -> KafkaError | None:
     """What is wrong with the request as a whole; it is then the answer for each partition."""
-    if request.acks not in (-1, 0, 1):
+    if request.acks not in _ACKS:
         return InvalidRequiredAcksError(f"acks={request.acks}")
     if request.transactional_id is not None:
         return UnsupportedVersionError("this broker does not serve transactions yet")
     return None
-
-
-def _writable(records: Buffer | None) -> MutableBuffer | None:
-    """The batch as a buffer to be stamped in place: the receive buffer itself, unless it is read-only."""
-    if isinstance(records, memoryview):
-        return bytearray(records) if records.readonly else records
-    return bytearray(records) if isinstance(records, bytes) else records

@@ -62,7 +62,7 @@ class ProduceErrors:
 
     def _count(self, topic: str, code: ErrorCode) -> None:
         self._call.error(code)
-        traffic = self._metrics.of("" if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else topic)
+        traffic = self._metrics["" if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else topic]
         traffic.produce_requests += 1
         traffic.failed_produces += 1
 

@@ -312,8 +312,14 @@ class Partition:
 
     def _grown(self, log_end: int) -> None:
         """The leader's own log counts up to `log_end`."""
-        if self.leading is not None:
-            self._moved(self.leading.on_append(log_end, self._peers.now_ms(), self._peers.may_join))
+        leading = self.leading
+        if leading is None:
+            return
+        if leading.followers:
+            self._moved(leading.on_append(log_end, self._peers.now_ms(), self._peers.may_join))
+        else:
+            leading.on_append_alone(log_end)
+            self.log.advance_high_watermark(log_end)
 
     def _on_durable(self, synced: "asyncio.Future[None]") -> None:
         """With flush.messages=1 records count once they are on the device; a failure took the directory
@@ -321,6 +327,12 @@ class Partition:
         if not synced.cancelled() and synced.exception() is None:
             self._grown(self.log.log.recovery_point)
             self._wake(self)
+
+    def is_acknowledged(self, appended: LeaderAppend, acks: int) -> bool:
+        """Whether what was appended can be answered to a producer that asked for `acks`."""
+        if acks == ACKS_ALL:
+            return self.log.high_watermark > appended.last_offset
+        return acks == 0 or self.is_durable(appended)
 
     def is_durable(self, appended: LeaderAppend) -> bool:
         """Whether what was appended can be acknowledged to acks=1."""

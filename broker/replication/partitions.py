@@ -10,28 +10,28 @@ class Partitions:
     """Both ways of asking lead to the same partition, since a name may be given to another topic later."""
 
     def __init__(self) -> None:
-        self._by_name: dict[tuple[str, int], Partition] = {}
+        self.by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
 
     def __len__(self) -> int:
-        return len(self._by_name)
+        return len(self.by_name)
 
     def __iter__(self) -> Iterator[Partition]:
-        return iter(self._by_name.values())
+        return iter(self.by_name.values())
 
     def add(self, partition: Partition) -> None:
-        self._by_name[partition.topic, partition.index] = partition
+        self.by_name[partition.topic, partition.index] = partition
         self._by_id[partition.topic_id, partition.index] = partition
 
     def remove(self, topic_id: UUID, index: int) -> Partition | None:
         """Take a partition out; the name may belong to a newer topic by now and is then left alone."""
         partition = self._by_id.pop((topic_id, index), None)
-        if partition is not None and self._by_name.get((partition.topic, index)) is partition:
-            del self._by_name[partition.topic, index]
+        if partition is not None and self.by_name.get((partition.topic, index)) is partition:
+            del self.by_name[partition.topic, index]
         return partition
 
     def named(self, topic: str, index: int) -> Partition | None:
-        return self._by_name.get((topic, index))
+        return self.by_name.get((topic, index))
 
     def of(self, topic_id: UUID, index: int) -> Partition | None:
         return self._by_id.get((topic_id, index))

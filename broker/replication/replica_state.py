@@ -122,7 +122,6 @@ class Terms:
 
 
 NOTHING = Moved()
-NOBODY: frozenset[int] = frozenset()
 WATERMARK_MOVED = Moved(high_watermark=True)
 MayJoin = Callable[[int], int | None]
 """The registered epoch of a broker that is alive and not stopping; None for every other."""
@@ -213,6 +212,10 @@ class LeaderState:
         """The leader's own log grew."""
         self.log_end = log_end
         return WATERMARK_MOVED if self._advance(now_ms, may_join) else NOTHING
+
+    def on_append_alone(self, log_end: int) -> None:
+        """The same where there is no other replica: all that is written is committed."""
+        self.log_end = self.high_watermark = log_end
 
     def on_follower_fetch(
         self, node: int, *, offset: int, log_start: int, broker_epoch: int, now_ms: int, may_join: MayJoin
@@ -306,10 +309,10 @@ class LeaderState:
 
     def _advance(self, now_ms: int, may_join: MayJoin) -> bool:
         """Raise the high watermark if all that must have the records have them."""
-        if self.followers and self.under_min_isr:
+        if self.under_min_isr:
             return False
         reached = self.log_end
-        maximal = self.isr.maximal if self.followers else NOBODY
+        maximal = self.isr.maximal
         for node, follower in self.followers.items():
             waited_for = node in maximal or (
                 follower.in_time(self.log_end, now_ms, self.terms.lag_ms_max)

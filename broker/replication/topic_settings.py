@@ -1,6 +1,6 @@
 """What a leader asks of the batches of a topic beyond what its log asks, worked out once per topic."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rookery.core.config import topic
 from rookery.core.config.options import Settings
@@ -31,10 +31,12 @@ class TopicSettings:
     check_records: bool = False
     """Look at each record even where nothing else asks for it."""
 
-    @property
-    def opens_batches(self) -> bool:
-        """Whether any batch may have to be looked into."""
-        return self.keys_required or self.check_records or self.codec is not None
+    opens_batches: bool = field(init=False)
+    """Whether any batch may have to be looked into."""
+
+    def __post_init__(self) -> None:
+        opens = self.keys_required or self.check_records or self.codec is not None
+        object.__setattr__(self, "opens_batches", opens)
 
     @classmethod
     def of(cls, settings: Settings, *, check_records: bool = False) -> "TopicSettings":

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from rookery.core.errors import ErrorCode
-from rookery.core.wire.header import RequestHeader, response_frame
+from rookery.core.wire.header import RequestHeader
 from rookery.core.wire.primitives import Buffer
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ class Awaited:
         self.segments = []
         if response is not None:
             call = self.call
-            self.segments = response_frame(call.route.api, call.version, call.correlation_id, response)
-            self.size = sum(map(len, self.segments))
+            self.segments, self.size = call.route.answer(call.version, call.correlation_id, response)
 
     def times(self, now: float) -> tuple[float, float, float]:
         """Seconds in the handler, until the answer was there, and until it could leave."""

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from rookery.broker.scheduler import Scheduler
 from rookery.broker.server.client import Awaited, Call, Client
-from rookery.broker.server.dispatch import Dispatch, Refused
+from rookery.broker.server.dispatch import Broken, Dispatch, Refused
 from rookery.broker.server.limits import ConnectionLimits
 from rookery.broker.server.memory import RequestMemory
 from rookery.broker.server.pending import Pending
@@ -31,7 +31,6 @@ from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.sweep import Sweep
 from rookery.core.logs import get_logger
 from rookery.core.wire.framing import FrameReader
-from rookery.core.wire.header import response_frame
 from rookery.core.wire.primitives import Buffer, WireError
 
 _log = get_logger("broker.server")
@@ -98,7 +97,9 @@ class Connection(asyncio.BufferedProtocol):
         self._clock = shared.clock
         self._listener = listener
         self._frames = FrameReader(shared.settings.request_bytes_max, READ_SIZE)
+        self._high_water = shared.settings.response_bytes_high_water
         self._queue: deque[Awaited] = deque()
+        self._may_be_held = False  # False only if `_held` cannot be true; spares asking after each request
         self._barrier: Awaited | None = None
         self._out: list[Buffer] = []
         self._unsent = 0  # bytes of answers in `_out`
@@ -122,17 +123,17 @@ class Connection(asyncio.BufferedProtocol):
         self.client = Client(self._listener, address)
         refusal = self._shared.limits.admit(address)
         if refusal is not None:
-            self._closed = True
+            self._closed = self._may_be_held = True
             _log.warning("connection.refused", peer=address, listener=self._listener, limit=refusal)
             transport.abort()
             return
         self._slot = self._shared.sweep.add(self)
         self._shared.open[self] = None
         self._active_at = self._clock()
-        transport.set_write_buffer_limits(self._settings.response_bytes_high_water)
+        transport.set_write_buffer_limits(self._high_water)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
+        self._closed = self._may_be_held = True
         if self._slot < 0:
             return
         shared = self._shared
@@ -161,6 +162,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         seconds = self._settings.frame_timeout_ms / 1000
+        self._may_be_held = True
         unsent = self._transport.get_write_buffer_size()
         self._unwritable_until = self._clock() + seconds + unsent / SLOWEST_BYTES_PER_S
 
@@ -181,11 +183,13 @@ class Connection(asyncio.BufferedProtocol):
                 for frame in self._frames.frames():
                     served = True
                     now = self._request(frame, now)
-                    stopped = self._held() or now - before > PASS_S
+                    stopped = now - before > PASS_S or (self._may_be_held and self._held())
                     if stopped:
                         break
         except (WireError, Refused) as refusal:
             self._refuse(str(refusal))
+        except Broken as failure:
+            self._broken(failure.call, failure.__cause__ or failure)
         self._active_at = now
         self._shared.metrics.busy_s += now - before
         self._draining = False
@@ -208,50 +212,47 @@ class Connection(asyncio.BufferedProtocol):
 
     def _held(self) -> bool:
         """Whether serving has to stop."""
-        return (
+        held = (
             self._barrier is not None
             or self._unwritable_until is not None
             or len(self._queue) >= self._settings.queued_requests_max
-            or self._behind > self._settings.response_bytes_high_water
+            or self._behind > self._high_water
             or self._finishing
             or self._closed
         )
+        self._may_be_held = held or bool(self._queue)
+        return held
 
     def _request(self, frame: memoryview, now: float) -> float:
         """One request: from its frame to its answer, or to its place in the queue. Returns the time."""
-        call, position = self._dispatch.open(frame, self.client)
-        try:
-            outcome = self._dispatch.run(call, frame, position)
-        except (WireError, Refused) as error:
-            raise Refused(f"{call.route.name} version {call.version}: {error}") from error
-        except Exception as error:
-            self._broken(call, error)
-            return now
+        call, outcome = self._dispatch.call(frame, self.client)
         handled = self._clock()
         if outcome.__class__ is Pending:
             self._wait(Awaited(call, now, handled), outcome)
             return handled
-        if outcome is not None:
-            self._answer(call, outcome, handled)
-        call.route.metrics.at_once.add(handled - now)
+        route = call.route
+        route.metrics.at_once.add(handled - now)
+        if outcome is None:
+            return handled
+        if self._queue:
+            self._queue_behind(Awaited(call, now, handled), outcome)
+            return handled
+        segments, size = route.answer(call.version, call.correlation_id, outcome)
+        self._out += segments
+        self._unsent += size
+        if self._unsent > self._high_water:
+            self._write()  # the transport tells at once when it has enough
         return handled
 
-    def _answer(self, call: Call, response: Any, now: float) -> None:
-        """Encode an answer that came at once; behind one that is awaited it has to queue."""
-        if self._queue:
-            awaited = Awaited(call, now, now)
-            awaited.ready(response)
-            self._behind += awaited.size
-            self._queue.append(awaited)
-            return
-        segments = response_frame(call.route.api, call.version, call.correlation_id, response)
-        self._out += segments
-        self._unsent += sum(map(len, segments))
-        if self._unsent > self._settings.response_bytes_high_water:
-            self._write()  # the transport tells at once when it has enough
+    def _queue_behind(self, awaited: Awaited, response: Any) -> None:
+        """An answer that came at once has to stand behind one that is awaited."""
+        awaited.ready(response)
+        self._behind += awaited.size
+        self._queue.append(awaited)
 
     def _wait(self, awaited: Awaited, pending: Pending[Any]) -> None:
         awaited.pending = pending
+        self._may_be_held = True
         self._queue.append(awaited)
         self._shared.metrics.waiting += 1
         if pending.blocks:
@@ -372,24 +373,24 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """End the connection once what was written is sent."""
-        self._closed = True
+        self._closed = self._may_be_held = True
         self._transport.close()
 
     def finish(self) -> None:
         """Take no further requests and close when the last answer has left."""
-        self._finishing = True
+        self._finishing = self._may_be_held = True
         if not self._queue:
             self.close()
 
     def abort(self) -> None:
-        self._closed = True
+        self._closed = self._may_be_held = True
         self._transport.abort()
 
     def _refuse(self, reason: str) -> None:
         """The client's fault: say so once, and drop the connection."""
         self._flush(self._clock())
         _log.warning("connection.dropped", peer=self.client.address, listener=self._listener, reason=reason)
-        self._closed = True
+        self._closed = self._may_be_held = True
         self._transport.close() if self._unwritable_until is None else self._transport.abort()
 
     def _broken(self, call: Call, error: BaseException) -> None:
@@ -398,7 +399,7 @@ class Connection(asyncio.BufferedProtocol):
         peer, api = self.client.address, call.route.name
         _log.exception("request.failed", error, peer=peer, api=api, version=call.version)
         call.route.metrics.error("CONNECTION_CLOSED")
-        self._closed = True
+        self._closed = self._may_be_held = True
         self._transport.abort()
 
 

@@ -9,16 +9,19 @@ for it like for any other `Pending`.
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
+from struct import Struct as Layout
 from typing import Any, Protocol
 
 from rookery.broker.server.client import Call, Client
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics, RouteMetrics
 from rookery.core.wire.header import read_request_header
-from rookery.core.wire.primitives import Buffer
+from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.served import Served
 
 API_VERSIONS_KEY = 18
+_PLAIN = Layout(">ii")  # a response's size and correlation id
+_TAGGED = Layout(">iix")  # and no tagged fields
 
 StartTask = Callable[[Coroutine[Any, Any, Any], str], "Pending[Any]"]
 
@@ -34,10 +37,18 @@ class Refused(Exception):
     """A request that has no decodable answer: the connection is closed, with this as the reason."""
 
 
+class Broken(Exception):
+    """A handler failed for no fault of the client's; the cause says how."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(f"{call.route.name} version {call.version}")
+        self.call = call
+
+
 class Route:
     """One row of the table."""
 
-    __slots__ = ("api", "first", "handle", "is_async", "last", "metrics", "name", "served")
+    __slots__ = ("_headers", "api", "first", "handle", "is_async", "last", "metrics", "name", "served")
 
     def __init__(self, handler: Handler, metrics: RouteMetrics) -> None:
         self.served = handler.served
@@ -47,6 +58,17 @@ class Route:
         self.handle = handler.handle
         self.is_async = inspect.iscoroutinefunction(handler.handle)
         self.metrics = metrics
+        self._headers: dict[int, Layout] = {}
+
+    def answer(self, version: int, correlation_id: int, response: Any) -> tuple[list[Buffer], int]:
+        """A response as segments to be written, size and header first, and how many bytes they are."""
+        header = self._headers.get(version)
+        if header is None:
+            header = self._headers[version] = _TAGGED if self.api.header_flexible(version) else _PLAIN
+        segments = self.api.encode_response(version, response)
+        size = header.size + sum(map(len, segments))
+        segments.insert(0, header.pack(size - 4, correlation_id))
+        return segments, size
 
 
 class Dispatch:
@@ -65,26 +87,27 @@ class Dispatch:
     def served(self) -> tuple[Served, ...]:
         return tuple(route.served for route in self._routes.values())
 
-    def open(self, frame: Buffer, client: Client) -> tuple[Call, int]:
-        """The call that a frame makes, and where its body begins. Raises Refused or WireError."""
+    def call(self, frame: Buffer, client: Client) -> tuple[Call, Any]:
+        """Serve one request: what it is, and what its handler returned. What the frame holds is valid only
+        until this returns. Raises Refused or WireError where there is no decodable answer."""
         header, position = read_request_header(frame)
-        route = self._routes.get(header.api_key)
+        key, version, _, _ = header
+        route = self._routes.get(key)
         if route is None:
-            raise Refused(f"api key {header.api_key} is not served")
-        version = header.api_version
-        if not route.first <= version <= route.last and header.api_key != API_VERSIONS_KEY:
-            raise Refused(f"{route.name} version {version} is not served, only {route.first} to {route.last}")
-        versions = route.metrics.versions
-        versions[version] = versions.get(version, 0) + 1
-        return Call(route, header, client), position
-
-    def run(self, call: Call, frame: Buffer, position: int) -> Any:
-        """Decode and handle. What the frame holds is valid only until this returns."""
-        route = call.route
-        version = call.version
+            raise Refused(f"api key {key} is not served")
         request = None  # ApiVersions in a version from the future: its answer says so
         if route.first <= version <= route.last:
             request = route.api.decode_request(version, frame, position)
+        elif key != API_VERSIONS_KEY:
+            raise Refused(f"{route.name} version {version} is not served, only {route.first} to {route.last}")
+        versions = route.metrics.versions
+        versions[version] = versions.get(version, 0) + 1
+        call = Call(route, header, client)
         if route.is_async:
-            return self._start_task(route.handle(request, call), route.name)
-        return route.handle(request, call)
+            return call, self._start_task(route.handle(request, call), route.name)
+        try:
+            return call, route.handle(request, call)
+        except (Refused, WireError):
+            raise
+        except Exception as error:
+            raise Broken(call) from error

@@ -28,21 +28,17 @@ class Traffic:
         self.failed_produces = self.failed_fetches = 0
 
 
-class TopicMetrics:
-    """Counters by topic. What is asked of topics that do not exist counts for the topic ''."""
+class TopicMetrics(dict[str, Traffic]):
+    """Counters by topic, made when first asked for. What is asked of topics that do not exist counts for the
+    topic ''."""
 
-    def __init__(self) -> None:
-        self._by_topic: dict[str, Traffic] = {}
-
-    def of(self, topic: str) -> Traffic:
-        traffic = self._by_topic.get(topic)
-        if traffic is None:
-            traffic = self._by_topic[topic] = Traffic()
+    def __missing__(self, topic: str) -> Traffic:
+        self[topic] = traffic = Traffic()
         return traffic
 
     def forget(self, topic: str) -> None:
         """The topic was deleted."""
-        self._by_topic.pop(topic, None)
+        self.pop(topic, None)
 
     def publish(self, metrics: Metrics) -> None:
         for field, (name, text) in COUNTED.items():
@@ -50,4 +46,4 @@ class TopicMetrics:
 
     def _samples(self, field: str) -> Callable[[], Iterator[Sample]]:
         read = attrgetter(field)
-        return lambda: (((topic,), read(traffic)) for topic, traffic in self._by_topic.items())
+        return lambda: (((topic,), read(traffic)) for topic, traffic in self.items())

@@ -500,6 +500,6 @@ async def test_traffic_is_counted_by_topic(broker: QuietBroker) -> None:
     await talk.produce("orders", batch)
     await talk.produce("orders", b"")
     await talk.fetch("orders", 0)
-    traffic = broker.topic_metrics.of("orders")
+    traffic = broker.topic_metrics["orders"]
     assert (traffic.messages_in, traffic.bytes_in, traffic.bytes_out) == (3, len(batch), len(batch))
     assert (traffic.produce_requests, traffic.failed_produces, traffic.fetch_requests) == (2, 1, 1)

@@ -51,7 +51,7 @@ async def test_requests_are_published_as_dashboards_expect() -> None:
 def test_topics_are_published_and_forgotten() -> None:
     metrics, topics = Metrics(), TopicMetrics()
     topics.publish(metrics)
-    topics.of("orders").bytes_in += 100
+    topics["orders"].bytes_in += 100
     name = "kafka_server_brokertopicmetrics_bytesin_total"
     assert metrics.value(name, {"topic": "orders"}) == 100
     topics.forget("orders")
