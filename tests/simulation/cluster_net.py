@@ -1,0 +1,206 @@
+"""The network between simulated hosts: byte streams with delays, one-way cuts, resets, and hosts without power.
+
+A stream loses nothing and keeps its order: what cannot pass waits, and when the link is whole again it passes, or
+the connection is reset. A killed process closes its connections, as its kernel would; a host without power
+says nothing, and its peers learn of it when it is back.
+"""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from rookery.core.net.network import Address, Listening, MemoryTransport, ProtocolFactory
+from tests.simulation.cluster_loop import Process, SimLoop, current
+
+RESET = 0.3
+"""How often a connection that was cut off is reset when the link is whole again."""
+NEVER_S = 10_000.0
+
+
+class SimTransport(MemoryTransport):
+    """One end of a connection; belongs to a process and dies with it."""
+
+    def __init__(
+        self, network: "SimNetwork", protocol: asyncio.BaseProtocol, here: Address, process: Process
+    ) -> None:
+        super().__init__(network, protocol, here)  # type: ignore[arg-type]
+        self.process = process
+        self.waiting: list[tuple[Callable[[bytes], None], bytes]] = []
+        """What has not got through to this end."""
+        self.last_arrival = 0.0
+
+    @property
+    def other(self) -> "SimTransport":
+        if not isinstance(self._other, SimTransport):
+            raise RuntimeError("not connected")
+        return self._other
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def _end(self, error: Exception | None) -> None:
+        if self.process.alive:
+            super()._end(error)
+
+    def reset(self) -> None:
+        """The other end is gone."""
+        if not self._ended and self.process.alive:
+            self._closing = self._ended = True
+            self._protocol.connection_lost(ConnectionResetError("connection reset by peer"))
+
+    def accept(self) -> None:
+        self._protocol.connection_made(self)
+
+
+class _SimListening:
+    def __init__(self, network: "SimNetwork", address: Address) -> None:
+        self._network = network
+        self._address = address
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    async def close(self) -> None:
+        self._network.listeners.pop(self._address, None)
+
+
+class HostNetwork:
+    """The network as the running process sees it."""
+
+    def __init__(self, network: "SimNetwork") -> None:
+        self._network = network
+
+    async def connect(
+        self, factory: ProtocolFactory, host: str, port: int, *buffers: object
+    ) -> asyncio.Transport:
+        return await self._network.connect(current(), factory, (host, port))
+
+    async def listen(
+        self, factory: ProtocolFactory, host: str, port: int, backlog: int = 50, *buffers: object
+    ) -> Listening:
+        return self._network.listen(current(), factory, (host, port))
+
+
+class SimNetwork:
+    def __init__(self, loop: SimLoop, rng: Random, delay_mean_s: float) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._delay_mean_s = delay_mean_s
+        self._cut: dict[tuple[str, str], None] = {}
+        self._slow: dict[tuple[str, str], float] = {}
+        self._dark: dict[str, None] = {}
+        self._last_port = 50_000
+        self._ends: dict[SimTransport, None] = {}
+        self.listeners: dict[Address, tuple[ProtocolFactory, Process]] = {}
+
+    # --- faults ----------------------------------------------------------------------------------------------
+
+    def cut(self, source: str, target: str) -> None:
+        """From now on nothing gets from `source` to `target`."""
+        self._cut[source, target] = None
+
+    def slow(self, source: str, target: str, delay_s: float) -> None:
+        self._slow[source, target] = delay_s
+
+    def heal(self) -> None:
+        """All links are whole and quick again."""
+        self._cut.clear()
+        self._slow.clear()
+        for end in [end for end in self._ends if end.waiting]:
+            if not self._dark_between(end):
+                self._pass_on(end)
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return (source, target) in self._cut or source in self._dark or target in self._dark
+
+    def linked(self, one: str, other: str) -> bool:
+        """Whether requests and answers can pass."""
+        return one == other or not (self.is_cut(one, other) or self.is_cut(other, one))
+
+    def power_off(self, host: str) -> None:
+        self._dark[host] = None
+
+    def power_on(self, host: str) -> None:
+        """The host answers for what it had before: nothing is known of those connections."""
+        self._dark.pop(host, None)
+        for end in list(self._ends):
+            if end.other.process.host == host and not end.other.process.alive:
+                self._loop.call_later(self.delay_s(host, end.process.host), end.reset, context=end.process.context)
+
+    def killed(self, process: Process) -> None:
+        """The kernel closes what the process had open."""
+        for address in [a for a, (_, owner) in self.listeners.items() if owner is process]:
+            del self.listeners[address]
+        for end in [end for end in self._ends if end.process is process]:
+            del self._ends[end]
+            peer = end.other
+            if process.host not in self._dark and peer.process.alive:
+                self._arrive_later(end, peer, lambda _, peer=peer: peer.reset(), b"")  # type: ignore[misc]
+
+    # --- connections -----------------------------------------------------------------------------------------
+
+    def listen(self, process: Process, factory: ProtocolFactory, address: Address) -> Listening:
+        if address in self.listeners:
+            raise OSError(f"the address {address} is in use")
+        self.listeners[address] = (factory, process)
+        return _SimListening(self, address)
+
+    async def connect(self, process: Process, factory: ProtocolFactory, address: Address) -> asyncio.Transport:
+        host = address[0]
+        await asyncio.sleep(self.delay_s(process.host, host) + self.delay_s(host, process.host))
+        if not self.linked(process.host, host):
+            await asyncio.sleep(NEVER_S)
+        found = self.listeners.get(address)
+        if found is None:
+            raise ConnectionRefusedError(f"nothing answers at {address}")
+        accept, owner = found
+        self._last_port += 1
+        near = SimTransport(self, factory(), (process.host, self._last_port), process)
+        far = SimTransport(self, owner.context.copy().run(accept), address, owner)
+        near.pair(far)
+        self._ends[near] = self._ends[far] = None
+        self._loop.call_soon(far.accept, context=owner.context.copy())
+        near.accept()
+        return near
+
+    def delay_s(self, source: str, target: str) -> float:
+        drawn = self._rng.expovariate(1.0) * self._delay_mean_s
+        return drawn + self._slow.get((source, target), 0.0) * self._rng.random()
+
+    def deliver(self, source: Address, target: Address, arrive: Callable[[bytes], None], data: bytes) -> None:
+        """Called by transports."""
+        end: Any = arrive.__self__  # type: ignore[attr-defined]
+        if end.other.process.alive:
+            self._arrive_later(end.other, end, arrive, data)
+
+    def _arrive_later(
+        self, sender: SimTransport, end: SimTransport, arrive: Callable[[bytes], None], data: bytes
+    ) -> None:
+        at = max(self._loop.time() + self.delay_s(sender.process.host, end.process.host), end.last_arrival)
+        end.last_arrival = at
+        self._loop.call_at(at, self._arrive, end, arrive, data, context=end.process.context)
+
+    def _arrive(self, end: SimTransport, arrive: Callable[[bytes], None], data: bytes) -> None:
+        if end.ended:
+            self._ends.pop(end, None)
+        elif end.waiting or self.is_cut(end.other.process.host, end.process.host):
+            end.waiting.append((arrive, data))
+        else:
+            arrive(data)
+
+    def _dark_between(self, end: SimTransport) -> bool:
+        return self.is_cut(end.other.process.host, end.process.host)
+
+    def _pass_on(self, end: SimTransport) -> None:
+        """What waited passes, or the connection is reset: then both ends learn of it."""
+        waiting, end.waiting = end.waiting, []
+        if self._rng.random() < RESET:
+            for side in (end, end.other):
+                side.waiting = []
+                self._loop.call_soon(side.reset, context=side.process.context)
+            return
+        for arrive, data in waiting:
+            self._arrive_later(end.other, end, arrive, data)
