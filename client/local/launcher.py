@@ -23,6 +23,8 @@ from rookery.client.local.shape import HOST, NODES_MAX, NodePlan, Shape, control
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
+PORT_RELEASE_S = 1.0
+"""A node that was just killed may hold its ports for a moment."""
 LOG_LINES_SHOWN = 15
 Say = Callable[[str], None]
 
@@ -149,7 +151,7 @@ def _free_block(nodes: int) -> int:
 def _refuse_busy_ports(plans: list[NodePlan], asked: int) -> None:
     for plan in plans:
         for port in plan.ports:
-            if not processes.port_is_free(port):
+            if not processes.wait_until(partial(processes.port_is_free, port), PORT_RELEASE_S):
                 holder = processes.holder_of(port)
                 raise CliError(
                     f"port {port}, needed by node {plan.id}, is in use"

@@ -23,8 +23,8 @@ def started_at(pid: int) -> float | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if fields[0] == "Z":
-        return None
+    if fields[0] == "Z" and int(fields[17]) <= 1:
+        return None  # with threads left it still holds its files and ports
     boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime"))
     return float(boot.split()[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
