@@ -82,7 +82,7 @@ class Housekeeper(Service):
             (options.log_retention_check_interval_ms, self.delete_old_segments),
             (options.producer_id_expiration_check_interval_ms, self.expire_producers),
             (options.tick_ms, self.tick),
-            (options.log_flush_offset_checkpoint_interval_ms, partial(self._save, RECOVERY_POINTS)),
+            (options.log_flush_offset_checkpoint_interval_ms, self.save_recovery_points),
             (options.log_flush_start_offset_checkpoint_interval_ms, partial(self._save, LOG_STARTS)),
             (options.replica_high_watermark_checkpoint_interval_ms, partial(self._save, HIGH_WATERMARKS)),
             (options.log_flush_offset_checkpoint_interval_ms, partial(self._save, CLEANER_OFFSETS)),
@@ -94,6 +94,20 @@ class Housekeeper(Service):
     async def stop(self) -> None:
         self._thread.shutdown(wait=False)
 
+    async def save_recovery_points(self) -> None:
+        """Write them down as they are, and let closed segments that nobody flushed follow by the next
+        time."""
+        await self._save(RECOVERY_POINTS)
+        await self._for_each(self._dirs.flush_closed_segments)
+
+    async def _for_each(self, work: Callable[[PartitionLog], None]) -> None:
+        """Something short for every partition, with a turn for the event loop now and then."""
+        for number, partition in enumerate(list(self._dirs.partitions.values())):
+            if self._dirs.is_free(partition):
+                work(partition)
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+
     async def _save(self, name: str) -> None:
         await self._dirs.save_checkpoints(name)
 
@@ -104,23 +118,29 @@ class Housekeeper(Service):
             if partition in self._dirs.busy:
                 self._dirs.with_unsaved_snapshots.add(partition)
             elif self._dirs.is_free(partition):
-                await self._guarded(partition, partition.store.save_async)
+                await self._save_snapshots(partition)
         self._take_leftovers()
         for log_dir, remove in self.deletions.take(self._clock.monotonic()):
             if log_dir.failure is None:
                 await self._remove(log_dir, remove)
 
+    async def _save_snapshots(self, partition: PartitionLog) -> None:
+        try:
+            await partition.store.save_async()
+        except LogDirFailed as error:
+            self._dirs.failed(partition.partition, error)
+
     async def delete_old_segments(self) -> None:
         """Apply retention to every partition."""
         now_ms = self._clock.wall_ms()
-        for number, partition in enumerate(list(self._dirs.partitions.values())):
-            if self._dirs.is_free(partition):
-                await self._guarded(partition, partial(self._delete_old, partition, now_ms))
-            if number % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
+        await self._for_each(lambda partition: self._delete_old(partition, now_ms))
 
-    async def _delete_old(self, partition: PartitionLog, now_ms: int) -> None:
-        taken, reasons = partition.delete_old_segments(now_ms)
+    def _delete_old(self, partition: PartitionLog, now_ms: int) -> None:
+        try:
+            taken, reasons = partition.delete_old_segments(now_ms)
+        except LogDirFailed as error:
+            self._dirs.failed(partition.partition, error)
+            return
         if taken:
             log.info(
                 "segments.deleted",
@@ -140,12 +160,12 @@ class Housekeeper(Service):
         self.deletions.add(when, log_dir, partial(_remove_segments, log_dir.disk, path, taken))
 
     async def expire_producers(self) -> None:
-        now_ms = self._clock.wall_ms()
-        for number, partition in enumerate(list(self._dirs.partitions.values())):
-            if self._dirs.is_free(partition):
-                partition.expire_producers(now_ms, self._options.producer_id_expiration_ms)
-            if number % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
+        now_ms, after_ms = self._clock.wall_ms(), self._options.producer_id_expiration_ms
+
+        def expire(partition: PartitionLog) -> None:
+            partition.expire_producers(now_ms, after_ms)
+
+        await self._for_each(expire)
 
     def _take_leftovers(self) -> None:
         leftovers, self._dirs.leftovers = self._dirs.leftovers, []
@@ -158,12 +178,6 @@ class Housekeeper(Service):
             await asyncio.get_running_loop().run_in_executor(self._thread, remove)
         except OSError as error:
             self._dirs.dir_failed(log_dir, LogDirFailed("removing files in", log_dir.path, error))
-
-    async def _guarded(self, partition: PartitionLog, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        except LogDirFailed as error:
-            self._dirs.failed(partition.partition, error)
 
 
 async def _repeat(interval_s: float, job: Callable[[], Awaitable[None]]) -> None:

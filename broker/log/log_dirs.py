@@ -8,6 +8,7 @@ why, and `set_aside` makes room for a new replica of it.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 from rookery.broker.log import folders
@@ -27,6 +28,8 @@ from rookery.core.logs import get_logger
 from rookery.core.types import TopicPartition
 
 log = get_logger("broker.log")
+
+T = TypeVar("T")
 
 CHECKPOINTED: dict[str, Callable[[PartitionLog], int | None]] = {
     RECOVERY_POINTS: lambda partition: partition.log.recovery_point,
@@ -158,18 +161,25 @@ class LogDirs:
             self.leftovers.append((log_dir, target))
 
     async def truncate(self, partition: PartitionLog, offset: int) -> bool:
-        """Cut a partition in its dir's thread; nothing else may use it until this is done.
+        """Cut a partition in its dir's thread; its owner leaves it alone until this is done."""
+        work = partial(partition.truncate_to, offset, self._clock.wall_ms())
+        return await self._cut(partition, offset, work)
 
-        The checkpoint is lowered first: it must never promise more than the log holds.
-        """
+    async def restart_at(self, partition: PartitionLog, offset: int) -> None:
+        """Throw away all of a partition's records, in its dir's thread; the next one gets `offset`."""
+        work = partial(partition.truncate_fully_and_start_at, offset, self._clock.wall_ms())
+        await self._cut(partition, 0, work)
+
+    async def _cut(self, partition: PartitionLog, left: int, work: Callable[[], T]) -> T:
+        """The checkpoint is lowered first: it must never promise more than the log holds."""
         log_dir, commit = self.dir_of[partition.partition], self.commit_of(partition)
         self.busy.add(partition)
         try:
             await commit.hold(partition)
-            if partition.log.recovery_point > offset:
-                partition.log.recovery_point = offset
+            if partition.log.recovery_point > left:
+                partition.log.recovery_point = left
                 await self._save(log_dir, RECOVERY_POINTS)
-            return await log_dir.run(partial(partition.truncate_to, offset, self._clock.wall_ms()))
+            return await log_dir.run(work)
         except LogDirFailed as error:
             self.dir_failed(log_dir, error)
             raise
@@ -204,19 +214,24 @@ class LogDirs:
         """Called after each append. With flush.messages=1 the future to wait for before acknowledging; else
         None, and what flush.messages, flush.ms and closed segments ask for happens in the background."""
         config, opened = partition.config, partition.log
-        if partition.store.unsaved:
-            self.with_unsaved_snapshots.add(partition)
         if config.sync_before_ack:
             return self.commit_of(partition).durable(partition, opened.end_offset)
         if opened.end_offset - opened.recovery_point >= config.flush_messages:
             self.commit_of(partition).request(partition, opened.end_offset)
-        elif opened.recovery_point < opened.segments[-1].base_offset:
-            self.commit_of(partition).request(partition, opened.segments[-1].base_offset)
+        self.flush_closed_segments(partition)
         if config.flush_ms < LONG_MAX and partition not in self._flush_timers:
             self._flush_timers[partition] = asyncio.get_running_loop().call_later(
                 config.flush_ms / 1000, self._flush_due, partition
             )
         return None
+
+    def flush_closed_segments(self, partition: PartitionLog) -> None:
+        """Let what will not change any more become durable, so that recovery has less to look at."""
+        if partition.store.unsaved:
+            self.with_unsaved_snapshots.add(partition)
+        closed = partition.log.segments[-1].base_offset
+        if partition.log.recovery_point < closed:
+            self.commit_of(partition).request(partition, closed)
 
     def _flush_due(self, partition: PartitionLog) -> None:
         del self._flush_timers[partition]

@@ -424,6 +424,39 @@ async def test_a_truncation_lowers_the_checkpoint_first() -> None:
     await dirs.stop(1)
 
 
+async def test_a_partition_that_begins_anew_survives_a_power_cut() -> None:
+    disk = memory()
+    dirs = log_dirs(disk, ["/a"], config=DURABLE)
+    await dirs.start()
+    log = await dirs.create(tp(0), TOPIC_ID)
+    for _ in range(8):
+        log.append_as_leader(batch(), 0, NOW)
+    await _durable(dirs.appended(log))
+    await dirs.save_checkpoints("recovery-point-offset-checkpoint")
+    await dirs.restart_at(log, 1000)
+    assert (log.start_offset, log.end_offset, log.high_watermark) == (1000, 1000, 1000)
+    disk.power_cut()
+    dirs = log_dirs(disk, ["/a"])
+    await dirs.start()
+    assert tp(0) in dirs.partitions
+    await dirs.stop(1)
+
+
+async def test_the_housekeeper_flushes_what_nobody_else_did() -> None:
+    dirs = log_dirs(memory(), ["/a"])
+    await dirs.start()
+    log = await dirs.create(tp(0), TOPIC_ID)
+    for n in range(9):
+        log.append_as_leader(batch(producer_id=1, sequence=n), 0, NOW)
+    keeper = Housekeeper(dirs, ManualClock(), HousekeepingOptions())
+    await keeper.save_recovery_points()
+    await dirs.commit_of(log).settle()
+    assert log.log.recovery_point == log.log.active.base_offset
+    await keeper.tick()
+    assert log.store.unsaved == {}
+    await dirs.stop(1)
+
+
 async def test_who_waits_for_records_that_are_cut_off_is_told() -> None:
     dirs = log_dirs(memory(), ["/a"], config=DURABLE)
     await dirs.start()
