@@ -32,6 +32,9 @@ from rookery.controller.raft.voters import ReplicaKey, Voter, VoterSet
 from tests.simulation.raft_node import SimNode
 from tests.simulation.raft_run import Simulation, Verdict
 
+FORK = ("R1", "R4", "R5", "R6", "R8", "R9", "fatal")
+"""Once logs fork, chance decides which of these notices first; `fatal` is the product itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
@@ -266,7 +269,7 @@ def _all() -> Iterator[Mutant]:
     yield Mutant(
         "vote-for-shorter-log",
         "only epochs are compared before a vote, not the lengths of logs",
-        ("R5", "R6", "R9", "fatal"),
+        FORK,
         ((election, "is_up_to_date", up_to_date_by_epoch),),
     )
     yield Mutant("no-pre-vote", "elections begin with a new epoch", ("R11",), ((election, "stand", election.run),))
@@ -279,10 +282,10 @@ def _all() -> Iterator[Mutant]:
     yield Mutant(
         "stale-vote-counted",
         "answers to an earlier round count as votes",
-        ("R1", "R5", "fatal"),
+        FORK,
         ((election, "on_vote_response", count_any_vote),),
     )
-    yield Mutant("half-is-majority", "two of four decide", ("R1", "R5", "R8", "fatal"), ((quorum, "majority", half),))
+    yield Mutant("half-is-majority", "two of four decide", FORK, ((quorum, "majority", half),))
     yield Mutant(
         "fetch-before-fsync",
         "a follower fetches on before its records are on disk",
@@ -316,7 +319,7 @@ def _all() -> Iterator[Mutant]:
     yield Mutant(
         "epoch-of-fetch-unchecked",
         "the leader serves records to a follower whose log differs",
-        ("R4", "R5", "R6", "fatal"),
+        FORK,
         ((leading, "agrees", agrees_by_offset),),
     )
     yield Mutant(
@@ -328,19 +331,19 @@ def _all() -> Iterator[Mutant]:
     yield Mutant(
         "stale-answer-applied",
         "an answer to an earlier fetch is taken for that to the last",
-        ("R4", "R9", "fatal"),
+        FORK,
         ((following, "is_answer", any_answer),),
     )
     yield Mutant(
         "high-watermark-before-agreement",
         "a follower believes the high watermark before its log agrees with the leader's",
-        ("R6", "R9", "fatal"),
+        FORK,
         ((following, "on_fetch_response", take_high_watermark_before_cut),),
     )
     yield Mutant(
         "voters-survive-truncation",
         "a voter set stays in force though its record was cut",
-        ("R5", "R8", "R12", "R20"),
+        ("R12", "R20", *FORK),
         ((LogIndex, "truncate", truncate_keeping_voters),),
     )
     yield Mutant(
@@ -382,7 +385,7 @@ def _all() -> Iterator[Mutant]:
     yield Mutant(
         "wiped-disk-votes",
         "disk wiped voter: a node on a new disk acts as the voter it was on the old one",
-        ("R1", "R5", "R8", "R13", "fatal"),
+        ("R13", *FORK),
         (
             (election, "is_me", is_me_on_any_disk),
             (VoterSet, "__contains__", contains_on_any_disk),
@@ -399,7 +402,7 @@ def _all() -> Iterator[Mutant]:
     yield Mutant(
         "leads-while-installing",
         "a replica stands for election while a snapshot takes the place of its log",
-        ("R5", "R15", "fatal"),
+        ("R15", *FORK),
         ((Replica, "may_stand", property(stands_while_installing)),),
     )
     yield Mutant(
