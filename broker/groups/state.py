@@ -123,12 +123,10 @@ class GroupsState:
         who = Identity(request.member_id, request.group_instance_id)
         self.member_group(request.group_id).heartbeat(who, request.generation_id, now)
 
-    def leave(self, request: LeaveGroupRequest, to: Receiver, now: Instant) -> Step:
-        """Before v3 there was one member, and its error is that of the whole answer."""
+    def leave(self, request: LeaveGroupRequest, to: Receiver, now: Instant, *, single: bool = False) -> Step:
+        """In the `single` form, that of old versions, the error of the one member is that of the whole answer."""
         step = Step()
-        leaving: Iterable[MemberIdentity] = request.members
-        if request.member_id:
-            leaving = [MemberIdentity(member_id=request.member_id)]
+        leaving = [MemberIdentity(member_id=request.member_id)] if single else request.members
         group = self.groups.get(request.group_id)
         if group is None:
             members = [_unknown(each) for each in leaving]
@@ -136,7 +134,7 @@ class GroupsState:
             before = len(group.members)
             members = [group.leave(each, step) for each in leaving]
             group.left(before, now, step)
-        error = members[0].error_code if request.member_id else ErrorCode.NONE
+        error = members[0].error_code if single else ErrorCode.NONE
         step.answer(to, LeaveGroupResponse(error_code=error, members=members))
         return step
 

@@ -8,6 +8,8 @@ from rookery.broker.server.client import Call
 from rookery.core.wire.apis.leave_group import LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse
 from rookery.core.wire.served import Served
 
+SEVERAL_MEMBERS_FROM = 3
+
 
 class LeaveGroupHandler:
     served = Served(LEAVE_GROUP, 0, 5)
@@ -17,7 +19,8 @@ class LeaveGroupHandler:
 
     def handle(self, request: LeaveGroupRequest, call: Call) -> Any:
         reply: Reply[LeaveGroupResponse] = Reply(call, lambda code: LeaveGroupResponse(error_code=code))
+        single = call.version < SEVERAL_MEMBERS_FROM
         self._groups.run(
-            request.group_id, reply, lambda state, now: state.leave(request, reply, now), named=True
+            request.group_id, reply, lambda state, now: state.leave(request, reply, now, single=single), named=True
         )
         return reply.outcome()

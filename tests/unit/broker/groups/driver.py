@@ -17,6 +17,7 @@ from rookery.core.wire.apis.leave_group import LeaveGroupRequest, LeaveGroupResp
 from rookery.core.wire.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 GROUP = "g"
+CALLS_MAX = 10_000
 START = Instant(1_000_000, 1_700_000_000_000)
 
 
@@ -90,7 +91,7 @@ class Driver:
     def wait(self, ms: int) -> None:
         """Let time pass, stopping wherever a group wants to be called."""
         end = self.now.ms + ms
-        while True:
+        for _ in range(CALLS_MAX):
             due = [time for group in self.state.groups.values() if (time := group.deadline) is not None]
             at = min([end, *(max(time, self.now.ms) for time in due)])
             self.now = Instant(at, self.now.wall_ms + at - self.now.ms)
@@ -100,6 +101,7 @@ class Driver:
                     self.run(self.state.on_time(group_id, self.now))
             if at == end:
                 return
+        raise AssertionError("a group wants to be called again and again without time passing")
 
     # --- requests ---------------------------------------------------------------------------------------------
 

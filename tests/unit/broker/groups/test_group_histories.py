@@ -1,0 +1,215 @@
+"""Any order of joins, leaves, silences, restarts, failed writes and failovers: one owner per partition in every
+acknowledged generation, commits from owners alone, and an end to every rebalance."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from rookery.broker.groups.group import GroupOptions
+from rookery.broker.groups.members import Identity
+from rookery.core.errors import ErrorCode, KafkaError
+from tests.unit.broker.groups.driver import GROUP, Caller, Driver
+
+PARTITIONS = 6
+SESSION_MS = 10_000
+REBALANCE_MS = 20_000
+STEP_MS = 1_000
+
+
+class Client:
+    """A consumer that does what consumers do: join, sync, heartbeat; on errors, join again."""
+
+    def __init__(self, driver: Driver, instance: str | None, version: int) -> None:
+        self.driver = driver
+        self.instance = instance
+        self.version = version
+        self.member_id = ""
+        self.generation = -1
+        self.owned: set[int] | None = None
+        self.waits_for: Caller | None = None
+        self.syncing = False
+        self.fenced = False
+
+    def join(self) -> None:
+        self.owned = None
+        self.syncing = False
+        self.waits_for = self.driver.join(
+            self.member_id, instance=self.instance, session_ms=SESSION_MS, rebalance_ms=REBALANCE_MS, version=self.version
+        )
+
+    def advance(self) -> None:
+        """Take an answer that has come, and go on from there."""
+        caller = self.waits_for
+        if caller is None or caller.waiting:
+            return
+        self.waits_for = None
+        answer = caller.response
+        error = answer if isinstance(answer, ErrorCode) else ErrorCode(answer.error_code)
+        if error is ErrorCode.FENCED_INSTANCE_ID:
+            self.fenced = True
+        elif error is not ErrorCode.NONE:
+            self.rejoin(error, "" if isinstance(answer, ErrorCode) else getattr(answer, "member_id", ""))
+        elif self.syncing:
+            self.owned = set(answer.assignment)
+        else:
+            self.sync(answer)
+
+    def rejoin(self, error: ErrorCode, given: str) -> None:
+        if error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = given
+        elif error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+        self.join()
+
+    def sync(self, joined: object) -> None:
+        self.member_id, self.generation = joined.member_id, joined.generation_id  # type: ignore[attr-defined]
+        members = sorted(member.member_id for member in joined.members)  # type: ignore[attr-defined]
+        assignment = {member: bytes(range(number, PARTITIONS, len(members))) for number, member in enumerate(members)}
+        skip = joined.skip_assignment  # type: ignore[attr-defined]
+        self.syncing = True
+        self.waits_for = self.driver.sync(
+            self.member_id, self.generation, {} if skip else assignment, instance=self.instance
+        )
+
+    def heartbeat(self) -> None:
+        if self.owned is None:
+            return
+        error = self.driver.heartbeat(self.member_id, self.generation, self.instance)
+        if error is ErrorCode.FENCED_INSTANCE_ID:
+            self.fenced, self.owned = True, None
+        elif error is not ErrorCode.NONE:
+            self.rejoin(error, "")
+
+
+@settings(max_examples=60, stateful_step_count=40, deadline=None)
+class Histories(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = Driver(GroupOptions(initial_rebalance_delay_ms=3_000, max_size=5))
+        self.clients: list[Client] = []
+        self.acknowledged: dict[int, dict[int, str]] = {}
+        self.newest = 0
+
+    def pick(self, number: int) -> Client:
+        return self.clients[number % len(self.clients)]
+
+    @rule(static=st.booleans(), version=st.sampled_from((3, 5, 9)))
+    @precondition(lambda self: len(self.clients) < 5)
+    def start(self, static: bool, version: int) -> None:
+        taken = {client.instance for client in self.clients}
+        free = [f"i{number}" for number in range(5) if f"i{number}" not in taken]
+        client = Client(self.driver, free[0] if static else None, max(version, 5) if static else version)
+        client.join()
+        self.clients.append(client)
+
+    @rule(number=st.integers(0, 9))
+    @precondition(lambda self: self.clients)
+    def crash(self, number: int) -> None:
+        self.clients.remove(self.pick(number))
+
+    @rule(number=st.integers(0, 9))
+    @precondition(lambda self: any(client.instance for client in self.clients))
+    def restart_static(self, number: int) -> None:
+        static = [client for client in self.clients if client.instance]
+        old = static[number % len(static)]
+        new = Client(self.driver, old.instance, old.version)
+        self.clients[self.clients.index(old)] = new
+        new.join()
+
+    @rule(number=st.integers(0, 9))
+    @precondition(lambda self: self.clients)
+    def leave(self, number: int) -> None:
+        client = self.pick(number)
+        if client.member_id and client.waits_for is None and not client.fenced:
+            self.driver.leave((client.member_id, client.instance))
+            self.clients.remove(client)
+
+    @rule(number=st.integers(0, 9))
+    @precondition(lambda self: self.clients)
+    def advance(self, number: int) -> None:
+        self.pick(number).advance()
+
+    @rule(rounds=st.integers(1, 8))
+    def live(self, rounds: int) -> None:
+        """Everybody does what consumers do for some seconds."""
+        for _ in range(rounds):
+            for client in self.clients:
+                client.advance()
+                client.heartbeat()
+            self.one_owner_in_each_acknowledged_generation()
+            self.driver.wait(STEP_MS)
+
+    @rule(ms=st.sampled_from((10, 500, 3_000, 9_000, 25_000)))
+    def wait(self, ms: int) -> None:
+        self.driver.wait(ms)
+
+    @rule(fail=st.booleans())
+    def writes(self, fail: bool) -> None:
+        self.driver.fail_writes = ErrorCode.COORDINATOR_NOT_AVAILABLE if fail else None
+
+    @rule()
+    def failover(self) -> None:
+        before = self.driver.state.as_stored()
+        for to, response in self.driver.state.abandon(ErrorCode.NOT_COORDINATOR).answers:
+            to.complete(response)
+        self.driver.reload()
+        assert self.driver.state.as_stored() == before
+
+    @invariant()
+    def one_owner_in_each_acknowledged_generation(self) -> None:
+        for client in self.clients:
+            if client.owned is None or client.fenced:
+                continue
+            owners = self.acknowledged.setdefault(client.generation, {})
+            name = client.instance or client.member_id
+            for partition in client.owned:
+                assert owners.setdefault(partition, name) == name, "two owners"
+
+    @invariant()
+    def only_current_members_may_commit(self) -> None:
+        group = self.driver.state.groups.get(GROUP)
+        for client in self.clients:
+            if group is None or client.generation < 0 or not client.member_id:
+                continue
+            try:
+                who = Identity(client.member_id, client.instance)
+                session = [member.expires_at for member in group.members]
+                group.check_commit(who, client.generation, self.driver.now)
+            except KafkaError:
+                continue
+            for member, until in zip(group.members, session, strict=True):
+                member.expires_at = until  # looking is not to be a sign of life
+            assert client.generation == group.generation
+            assert client.member_id in group.members
+
+    @invariant()
+    def stored_generations_never_go_back(self) -> None:
+        group = self.driver.state.groups.get(GROUP)
+        if group is not None and group.stored is not None:
+            assert group.stored.generation >= self.newest
+            self.newest = group.stored.generation
+
+    def teardown(self) -> None:
+        """Left in peace, the group settles within a rebalance and a session."""
+        self.driver.fail_writes = None
+        self.clients = [client for client in self.clients if not client.fenced]
+        for _ in range((REBALANCE_MS + 2 * SESSION_MS) // STEP_MS + 5):
+            for client in self.clients:
+                client.advance()
+                client.heartbeat()
+            self.driver.wait(STEP_MS)
+        for client in self.clients:
+            client.advance()
+        group = self.driver.state.groups.get(GROUP)
+        if not self.clients:
+            assert group is None or group.state.value == "Empty"
+            return
+        assert group is not None
+        assert group.state.value == "Stable"
+        assert {member.id for member in group.members} == {client.member_id for client in self.clients}
+        owned = [partition for client in self.clients for partition in client.owned or ()]
+        assert sorted(owned) == list(range(PARTITIONS))
+
+
+TestHistories = pytest.mark.row(90)(pytest.mark.invariant("G1", "G2", "G6")(Histories.TestCase))
