@@ -151,7 +151,7 @@ class RaftNode(Service):
             return
         if not task.done():
             await self._hand_over(running)
-        self.service.stopping()
+        self.service.presence.stop()
         task.cancel()
         await asyncio.wait([task])
         self._running = self._group = None

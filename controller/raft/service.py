@@ -1,7 +1,6 @@
 """The incoming half of Raft over gRPC: checks the caller, asks the node, answers.
 
-A Fetch is held open while there is no news. When it is cut off because the caller's connection closed, the
-hooks of `on_peer_closed` hear of it within milliseconds: the caller's process is probably gone.
+A Fetch is held open while there is no news; `presence` makes of that who is there and who is gone.
 """
 
 import asyncio
@@ -15,13 +14,12 @@ from rookery.controller.access import Access, Context
 from rookery.controller.raft import messages as m
 from rookery.controller.raft import translation as to_wire
 from rookery.controller.raft.batches import directory_of, voter_of
+from rookery.controller.raft.presence import Presence
 from rookery.controller.raft.voters import ReplicaKey, Voter
 from rookery.core.errors import ErrorCode, KafkaError
-from rookery.core.logs import get_logger
 from rookery.proto import raft_pb2 as pb
 from rookery.proto import raft_pb2_grpc
 
-_log = get_logger("controller.raft.service")
 PIECE_BYTES = 256 << 10
 CHANGE_WAIT_MS_MAX = 60_000
 Ask = Callable[[int], m.Request]
@@ -57,19 +55,14 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         self._node = node
         self._access = access
         self._held_ms_max = held_ms_max
-        self._closed_hooks: list[Callable[[int], None]] = []
-        self._stopping = False
+        self.presence = Presence(self._leads)
 
     def register(self, server: grpc.aio.Server) -> None:
         raft_pb2_grpc.add_RaftServicer_to_server(self, server)  # type: ignore[no-untyped-call]
 
     def on_peer_closed(self, hook: Callable[[int], None]) -> None:
-        """Call `hook` with a node's id when the connection of its open Fetch closes."""
-        self._closed_hooks.append(hook)
-
-    def stopping(self) -> None:
-        """From now on cut calls are this node's own doing."""
-        self._stopping = True
+        """Call `hook` with a node's id when this node leads and that one's connection closes or falls silent."""
+        self.presence.on_closed(hook)
 
     async def Vote(self, request: pb.VoteRequest, context: Context) -> pb.VoteResponse:
         response = await self._step(request.caller, context, lambda n: to_wire.read_vote_request(request, n))
@@ -85,32 +78,36 @@ class RaftService(raft_pb2_grpc.RaftServicer):
 
     async def Fetch(self, request: pb.FetchRequest, context: Context) -> pb.FetchResponse:
         await self._check(request.caller, context)
-        if request.in_memory and self._node.votes(request.caller.node_id):
-            message = f"node {request.caller.node_id} votes, so it cannot read without a log of its own"
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, message)
+        caller_id = request.caller.node_id
         held_ms = min(max(request.max_wait_ms, 0), self._held_ms_max)
+        self.presence.asked(caller_id)
         try:
+            if request.in_memory and self._node.votes(caller_id):
+                raise _InvalidError(f"node {caller_id} votes, so it cannot read without a log of its own")
             response, records, start = await self._node.fetch(
                 _validated(lambda n: to_wire.read_fetch_request(request, n, held_ms)),
                 held_ms=held_ms,
                 max_bytes=request.max_bytes,
             )
         except asyncio.CancelledError:
-            self._peer_closed(request.caller.node_id)
+            self.presence.cut(caller_id)
             raise
         except _FAILURES as error:
             await _fail(context, error)
             raise
+        self.presence.answered(caller_id)
         return to_wire.fetch_response(response, records, start)
 
     async def FetchSnapshot(
         self, request: pb.FetchSnapshotRequest, context: Context
     ) -> AsyncIterator[pb.SnapshotChunk]:
+        self.presence.asked(request.caller.node_id)
         response = await self._step(
             request.caller, context, lambda n: to_wire.read_snapshot_request(request, n)
         )
         for piece in to_wire.snapshot_pieces(_of(m.FetchSnapshotResponse, response), PIECE_BYTES):
             yield piece
+        self.presence.answered(request.caller.node_id)
 
     async def AddVoter(self, request: pb.AddVoterRequest, context: Context) -> pb.ChangeVotersResponse:
         await self._check_admin(request.caller, context)
@@ -168,11 +165,11 @@ class RaftService(raft_pb2_grpc.RaftServicer):
             return pb.ChangeVotersResponse(error=error.code, message=text, leader=self._node.leader_hint())
         return pb.ChangeVotersResponse(leader=self._node.leader_hint())
 
-    def _peer_closed(self, node_id: int) -> None:
-        if not self._stopping:
-            _log.info("raft.peer.closed", peer=node_id)
-            for hook in self._closed_hooks:
-                hook(node_id)
+    def _leads(self) -> bool:
+        try:
+            return self._node.leader_hint().id == self._access.node_id
+        except NotServingError:
+            return False
 
 
 class NotServingError(Exception):

