@@ -27,7 +27,7 @@ from rookery.controller.raft.progress import Progress, ProgressTable
 from rookery.controller.raft.quorum import reached_by_majority
 from rookery.controller.raft.ready import LogWrite, QuorumState, Ready
 from rookery.controller.raft.replica import Replica
-from rookery.controller.raft.roles import Candidate, Follower, Leader, Prospective
+from rookery.controller.raft.roles import Candidate, Follower, Leader, Prospective, Role
 from rookery.controller.raft.voters import ReplicaKey, Voter, VoterSet
 from tests.simulation.raft_node import SimNode
 from tests.simulation.raft_run import Simulation, Verdict
@@ -226,25 +226,15 @@ def snapshot_written_unchecked(self: RaftCore, snapshot: SnapshotId, log_start_o
     return self._settle(self.replica.role, now_ms)
 
 
-_may_stand: Any = Replica.__dict__["may_stand"]
+_enter = Replica._enter
 
 
-def stands_while_installing(self: Replica) -> bool:
-    installing, self.installing = self.installing, None
-    try:
-        return bool(_may_stand.fget(self))
-    finally:
-        self.installing = installing
-
-
-_become_follower = Replica.become_follower
-
-
-def follow_keeping_download(self: Replica, epoch: int, leader_id: int, endpoint: str, now_ms: float) -> None:
-    before = self.role
-    _become_follower(self, epoch, leader_id, endpoint, now_ms)
-    if isinstance(before, Follower) and isinstance(self.role, Follower):
-        self.role.download = before.download
+def enter_keeping_download(self: Replica, role: Role, epoch: int) -> None:
+    if isinstance(self.role, Follower) and self.role.download:
+        self.__dict__["kept_download"] = self.role.download
+    _enter(self, role, epoch)
+    if isinstance(role, Follower):
+        role.download = self.__dict__.pop("kept_download", None)
 
 
 def _all() -> Iterator[Mutant]:
@@ -400,16 +390,10 @@ def _all() -> Iterator[Mutant]:
         SnapshotsUncommitted,
     )
     yield Mutant(
-        "leads-while-installing",
-        "a replica stands for election while a snapshot takes the place of its log",
-        ("R15", *FORK),
-        ((Replica, "may_stand", property(stands_while_installing)),),
-    )
-    yield Mutant(
         "download-from-two-leaders",
         "the second half of a snapshot comes from another leader than the first",
         ("R15",),
-        ((Replica, "become_follower", follow_keeping_download),),
+        ((Replica, "_enter", enter_keeping_download),),
     )
 
 
