@@ -4,10 +4,10 @@ import threading
 import time
 from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.cluster.history import History
-from tests.cluster.local import LocalCluster
+from tests.cluster.local import LocalCluster, wait_for
 
 PACE_S = 0.002
 BATCH = 5
@@ -56,12 +56,14 @@ class Load:
     def _ends_now(self) -> list[int]:
         """Where the partitions end before anything is sent: what others left there is not looked at."""
         consumer = Consumer({"bootstrap.servers": self._cluster.bootstrap, "group.id": "not-used"})
-        ends = []
-        for index in range(self._partitions):
-            found = consumer.get_watermark_offsets(TopicPartition(self._topic, index), timeout=30)
-            if found is None:
-                raise AssertionError(f"{self._topic}-{index} did not tell its end")
-            ends.append(found[1])
+
+        def end(index: int) -> tuple[int, int] | None:
+            try:
+                return consumer.get_watermark_offsets(TopicPartition(self._topic, index), timeout=10)
+            except KafkaException:
+                return None  # the node that was asked has yet to hear of the topic
+
+        ends = [wait_for(lambda i=i: end(i), f"the end of partition {i}")[1] for i in range(self._partitions)]
         consumer.close()
         return ends
 
@@ -114,7 +116,9 @@ class Load:
                 "fetch.wait.max.ms": 50,
             }
         )
-        consumer.assign([TopicPartition(self._topic, index, start) for index, start in enumerate(self._starts)])
+        consumer.assign(
+            [TopicPartition(self._topic, index, start) for index, start in enumerate(self._starts)]
+        )
         deadline: float | None = None
         while deadline is None or (time.monotonic() < deadline and not self._all_read()):
             if deadline is None and self._stop.is_set() and not self._threads[0].is_alive():

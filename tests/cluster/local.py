@@ -146,6 +146,12 @@ class LocalCluster:
         found = wait_for(lambda: self.partition(topic, index).leader > 0 and self.partition(topic, index), "a leader")
         return int(found.leader)
 
+    def show_logs(self) -> None:
+        """What the nodes have to say, for a test that failed."""
+        for node_id in self.ids:
+            tail = "\n".join(self.log(node_id).splitlines()[-60:])
+            print(f"--- the end of node {node_id}'s log\n{tail}")
+
     def wait_in_sync(self, topic: str, partitions: int = 1, replicas: int = 3) -> None:
         for index in range(partitions):
             wait_for(
@@ -166,9 +172,7 @@ def local_cluster(nodes: int = 3, **options: str) -> Iterator[LocalCluster]:
     try:
         yield cluster
     except BaseException:
-        for node_id in cluster.ids:
-            tail = "\n".join(cluster.log(node_id).splitlines()[-40:])
-            print(f"--- the end of node {node_id}'s log\n{tail}")
+        cluster.show_logs()
         raise
     finally:
         try:

@@ -29,6 +29,14 @@ def cluster() -> Iterator[LocalCluster]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def _logs_of_a_failure(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[None]:
+    failed_before = request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed_before:
+        cluster.show_logs()
+
+
 def go_on(load: Load, more: int = AFTER_FAULT) -> None:
     """Wait until the cluster acknowledges again."""
     goal = load.acked + more
