@@ -319,10 +319,14 @@ class Log:
     def truncate_to(self, offset: int) -> bool:
         """Drop every batch that holds `offset` or a later one; False if there is none.
 
+        An epoch that begins at the end is forgotten in any case: whoever led for a moment and wrote nothing
+        has noted one that no other replica knows.
+
         A checkpoint must not promise more than the log holds: where the recovery point is kept in a file,
         write the smaller one there before calling this.
         """
         if offset >= self.end_offset:
+            self.epochs.truncate_from_end(self.end_offset)
             return False
         if offset <= self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
