@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -63,7 +64,7 @@ class Load:
             except KafkaException:
                 return None  # the node that was asked has yet to hear of the topic
 
-        ends = [wait_for(lambda i=i: end(i), f"the end of partition {i}")[1] for i in range(self._partitions)]
+        ends = [wait_for(partial(end, i), f"the end of partition {i}")[1] for i in range(self._partitions)]
         consumer.close()
         return ends
 
