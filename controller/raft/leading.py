@@ -150,10 +150,10 @@ def redirect(replica: Replica, role: Leader, request: FetchRequest, now_ms: floa
     log = replica.log
     touch(replica, role, request.replica, now_ms).contact_ms = now_ms
     end = log.end_of_epoch(request.last_fetched_epoch)
-    if request.fetch_offset < log.start_offset or end is None:
+    if log.snapshot and (request.fetch_offset < log.start_offset or end is None):
         answer(replica, role, request, snapshot=log.snapshot)
     else:
-        answer(replica, role, request, diverging=end)
+        answer(replica, role, request, diverging=end or EpochEnd(log.start_epoch, log.start_offset))
 
 
 def answer(

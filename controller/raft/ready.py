@@ -30,7 +30,7 @@ class QuorumState:
     voted_for: ReplicaKey | None = None
     """Given in `epoch`."""
     leader_id: int = NO_LEADER
-    """The leader of `epoch`, if known: spares a restarted follower the search for it."""
+    """The leader of `epoch`, if it was known when the rest was written."""
 
 
 @dataclass(frozen=True, slots=True)

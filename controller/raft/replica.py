@@ -79,7 +79,7 @@ class Replica:
         self.elections_lost = 0
         self.out = Outbox.empty()
         self._correlation = int(random() * 2**32)
-        self._told_state = (state.epoch, state.voted_for, state.leader_id)
+        self._told_state = (state.epoch, state.voted_for)
         self._told_role: tuple[object, ...] = ()
         self._told_high_watermark = self.high_watermark
         if self.epoch < self.log.last_epoch:
@@ -235,11 +235,12 @@ class Replica:
         )
 
     def _changed_state(self) -> QuorumState | None:
-        state = (self.epoch, self.voted_for, self.epoch_leader)
+        """Who leads is not worth an fsync of its own: it would delay the first fetch from a new leader."""
+        state = (self.epoch, self.voted_for)
         if state == self._told_state:
             return None
         self._told_state = state
-        return QuorumState(*state)
+        return QuorumState(*state, self.epoch_leader)
 
     def _changed_role(self) -> RoleChange | None:
         role = (self.role.name, self.epoch, self.leader_id, self.voters)

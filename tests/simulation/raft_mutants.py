@@ -6,7 +6,7 @@ repeat it. `tests/soak/soak_raft.py` searches for a seed that kills each; CI rep
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -61,11 +61,11 @@ class Mutant:
 
 
 def changed_state_without_vote(self: Replica) -> QuorumState | None:
-    state = (self.epoch, None, self.epoch_leader)
+    state = (self.epoch, None)
     if state == self._told_state:
         return None
     self._told_state = state
-    return QuorumState(*state)
+    return QuorumState(self.epoch, None, self.epoch_leader)
 
 
 class SendsBeforePersisting(SimNode):
@@ -73,6 +73,11 @@ class SendsBeforePersisting(SimNode):
         for send in ready.sends:
             self._send(send.to, send.message)
         super().take(ready)
+
+
+class ForgetsVoteAtRestart(SimNode):
+    def recovered_state(self) -> QuorumState:
+        return replace(super().recovered_state(), voted_for=None)
 
 
 def vote_again(self: Replica, candidate: ReplicaKey) -> None:
@@ -249,6 +254,12 @@ def _all() -> Iterator[Mutant]:
         "messages leave before quorum-state is on disk",
         ("R1", "R2"),
         node_type=SendsBeforePersisting,
+    )
+    yield Mutant(
+        "vote-forgotten-at-restart",
+        "a restarted voter knows its epoch, but not whom it voted for",
+        ("R1", "R2"),
+        node_type=ForgetsVoteAtRestart,
     )
     yield Mutant(
         "second-vote",

@@ -102,7 +102,7 @@ class SimNode:
         if self.disk.snapshot is not None:
             self.applied = self.high_watermark = self.told_high_watermark = self.disk.snapshot.id.end_offset
             self.chain = self.disk.snapshot.read()[0]
-        state = self.disk.state or QuorumState()
+        state = self.recovered_state()
         self.epoch = state.epoch
         self.core = self.world.core_type(
             self.disk.key,
@@ -114,6 +114,9 @@ class SimNode:
             self.world.swarm.config,
         )
         self.call(self.core.tick)
+
+    def recovered_state(self) -> QuorumState:
+        return self.disk.state or QuorumState()
 
     def crash(self) -> None:
         """kill -9 and a power cut in one: memory is gone, and of the disk what was not fsynced may be."""
