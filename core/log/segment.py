@@ -326,7 +326,7 @@ class Segment:
         if self._index is None:
             self.load()
         try:
-            write_whole(self.file, data, self.size)
+            write_whole(self._file or self.file, data, self.size)
         except OSError as error:
             raise LogDirFailed("writing", self.log_path, error) from error
         if self.size == 0:

@@ -205,7 +205,7 @@ def idle_partitions(folder: Path) -> None:
             log.append_as_leader(sample_batch("1 record"), 1, NOON)
         log.close()
         for number in range(1, PARTITIONS):
-            shutil.copytree(root / "t-0", root / f"t-{number}")
+            shutil.copytree(root / "t-0", root / f"t-{number}", copy_function=os.link)
         done = subprocess.run(
             [sys.executable, "-c", OPEN_ALL, str(root)], capture_output=True, text=True, check=True, timeout=300
         )
