@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rookery.controller.state.decision import Decision, decided, replayed
 from rookery.controller.state.defaults import Defaults
-from rookery.controller.state.directories import offline_directories, replicas_without_directory
+from rookery.controller.state.directories import lost_directory, offline_directories
 from rookery.controller.state.features import check_supported
 from rookery.controller.state.partitions import NOTHING, Electorate, Wanted
 from rookery.core.errors import (
@@ -198,7 +198,7 @@ def _out_of_service(
         held = broker_id in partition.isr or broker_id in partition.elr
         if not held and partition.leader != broker_id:
             continue
-        gone = lost or replicas_without_directory(image, broker_id, partition)
+        gone = lost or (bool(partition.directories) and lost_directory(image, broker_id, partition))
         if broker_id not in partition.isr and not gone:
             continue
         isr = tuple(member for member in partition.isr if member != broker_id)

@@ -27,7 +27,7 @@ from rookery.core.metadata.requests import (
 )
 
 
-def replicas_without_directory(image: Image, broker_id: int, partition: Partition) -> bool:
+def lost_directory(image: Image, broker_id: int, partition: Partition) -> bool:
     """Whether the broker no longer has the directory in which it kept its replica."""
     broker = image.brokers.get(broker_id)
     return broker is None or not broker.has_online_directory(partition.directory(broker_id))
@@ -85,7 +85,7 @@ def _lose_replicas(image: Image, broker_id: int, defaults: Defaults) -> list[Par
         directory = partition.directory(broker_id)
         if directory in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY) or broker_id not in partition.replicas:
             continue
-        if replicas_without_directory(image, broker_id, partition):
+        if lost_directory(image, broker_id, partition):
             change = electorate.change(topic, index, partition, Wanted(lost=(broker_id,)))
             changes += [] if change is None else [change]
     return changes

@@ -9,9 +9,9 @@
 4 and 5 may lose records: the leader is marked RECOVERING and is alone in sync.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
+from typing import NamedTuple
 
 from rookery.core.types import NO_NODE
 
@@ -22,8 +22,7 @@ class Election(Enum):
     UNCLEAN = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(NamedTuple):
     """All that an election looks at; `elr` and `last_known` count only while nobody is in sync."""
 
     replicas: Sequence[int]
@@ -33,8 +32,7 @@ class Candidates:
     leader: int
 
 
-@dataclass(frozen=True, slots=True)
-class Elected:
+class Elected(NamedTuple):
     leader: int
     clean: bool = True
 
@@ -44,9 +42,9 @@ NOBODY = Elected(NO_NODE)
 
 def elect(candidates: Candidates, election: Election, can_lead: Callable[[int], bool]) -> Elected:
     """The leader by the order above; `can_lead` tells whether a broker is alive and can serve its replica."""
-    in_sync = [broker for broker in candidates.replicas if broker in candidates.isr and can_lead(broker)]
-    if in_sync:
-        return Elected(_of_in_sync(candidates, election, in_sync))
+    for broker in _in_sync(candidates, election):
+        if can_lead(broker):
+            return Elected(broker)
     if not candidates.isr:
         for broker in candidates.replicas:
             if broker in candidates.elr and can_lead(broker):
@@ -61,8 +59,11 @@ def elect(candidates: Candidates, election: Election, can_lead: Callable[[int], 
     return NOBODY
 
 
-def _of_in_sync(candidates: Candidates, election: Election, in_sync: Sequence[int]) -> int:
-    preferred = candidates.replicas[0]
-    if election is Election.PREFERRED and preferred in in_sync:
-        return preferred
-    return candidates.leader if candidates.leader in in_sync else in_sync[0]
+def _in_sync(candidates: Candidates, election: Election) -> Iterator[int]:
+    """Who is in sync, in the order in which they may lead."""
+    replicas, isr = candidates.replicas, candidates.isr
+    if election is Election.PREFERRED and replicas[0] in isr:
+        yield replicas[0]
+    if candidates.leader in isr and candidates.leader in replicas:
+        yield candidates.leader
+    yield from (broker for broker in replicas if broker in isr)

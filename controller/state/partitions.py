@@ -5,8 +5,7 @@ in sync ⊆ replicas; the leader is in sync; ELR and ISR are disjoint; ELR is em
 sync; the leader epoch rises exactly when the leader changes or a replica is removed.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from rookery.controller.state.defaults import Defaults, TopicRules, rules_of
@@ -18,8 +17,7 @@ from rookery.core.types import NO_NODE
 Ids = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What a handler wants of a partition; None leaves it as it is. `lost` are replicas that may have lost
     committed records (unclean shutdown, failed directory): they leave the ISR and the ELR."""
 
@@ -70,13 +68,11 @@ class Electorate:
         if elected.leader == NO_NODE:
             return _leaderless(old, draft, eligible, rules)
         if elected.leader not in draft.isr:
-            draft = replace(draft, isr=(elected.leader,))
+            draft = draft._replace(isr=(elected.leader,))
         if not elected.clean:
-            draft = replace(draft, leader_recovery_state=LeaderRecoveryState.RECOVERING)
+            draft = draft._replace(leader_recovery_state=LeaderRecoveryState.RECOVERING)
             eligible = ()
-        return replace(
-            draft, leader=elected.leader, elr=_elr(draft, eligible, rules), last_known_elr=()
-        )
+        return draft._replace(leader=elected.leader, elr=_elr(draft, eligible, rules), last_known_elr=())
 
     def _elect(
         self, old: Partition, draft: Partition, eligible: Ids, election: Election, rules: TopicRules
@@ -95,10 +91,9 @@ def enough_in_sync(partition: Partition, rules: TopicRules) -> bool:
 def _draft(old: Partition, wanted: Wanted) -> Partition:
     replicas = old.replicas if wanted.replicas is None else wanted.replicas
     isr = old.isr if wanted.isr is None else wanted.isr
-    return replace(
-        old,
+    return old._replace(
         replicas=replicas,
-        isr=tuple(broker for broker in isr if broker in replicas and broker not in wanted.lost),
+        isr=tuple([broker for broker in isr if broker in replicas and broker not in wanted.lost]),
         adding_replicas=old.adding_replicas if wanted.adding is None else wanted.adding,
         removing_replicas=old.removing_replicas if wanted.removing is None else wanted.removing,
         leader_recovery_state=old.leader_recovery_state if wanted.recovery is None else wanted.recovery,
@@ -115,8 +110,7 @@ def _completed(draft: Partition, rules: TopicRules) -> Partition:
     suffices = min(rules.min_insync_replicas, len(replicas), len(draft.isr))
     if not isr or len(isr) < suffices or not set(draft.adding_replicas) <= set(isr):
         return draft
-    return replace(
-        draft,
+    return draft._replace(
         replicas=replicas,
         isr=isr,
         adding_replicas=(),
@@ -127,12 +121,8 @@ def _completed(draft: Partition, rules: TopicRules) -> Partition:
 
 def _eligible(old: Partition, draft: Partition, lost: Ids) -> Ids:
     """Who holds all committed records without being in sync, if too few are in sync."""
-    held = set(old.isr) | set(old.elr)
-    return tuple(
-        broker
-        for broker in draft.replicas
-        if broker in held and broker not in draft.isr and broker not in lost
-    )
+    held, isr = old.isr + old.elr, draft.isr
+    return tuple([b for b in draft.replicas if b in held and b not in isr and b not in lost])
 
 
 def _elr(draft: Partition, eligible: Ids, rules: TopicRules) -> Ids:
@@ -145,12 +135,10 @@ def _leaderless(old: Partition, draft: Partition, eligible: Ids, rules: TopicRul
     """Nobody can lead. Without ELR the last in sync stay noted as such: they alone may lead later."""
     if not rules.elr:
         isr = draft.isr or tuple(broker for broker in old.isr if broker in draft.replicas)
-        return replace(draft, isr=isr, leader=NO_NODE, elr=(), last_known_elr=())
+        return draft._replace(isr=isr, leader=NO_NODE, elr=(), last_known_elr=())
     last = _last_known(old)
     last_known = () if draft.isr or last == NO_NODE else (last,)
-    return replace(
-        draft, leader=NO_NODE, elr=_elr(draft, eligible, rules), last_known_elr=last_known
-    )
+    return draft._replace(leader=NO_NODE, elr=_elr(draft, eligible, rules), last_known_elr=last_known)
 
 
 def _last_known(old: Partition) -> int:
@@ -160,8 +148,10 @@ def _last_known(old: Partition) -> int:
 
 
 def _record(topic_id: UUID, index: int, old: Partition, new: Partition) -> PartitionChangeRecord | None:
-    removed = not set(old.replicas) <= set(new.replicas)
-    record = PartitionChangeRecord(
+    if old == new:
+        return None
+    removed = old.replicas != new.replicas and not set(old.replicas) <= set(new.replicas)
+    return PartitionChangeRecord(
         topic_id,
         index,
         isr=_changed(old.isr, new.isr),
@@ -176,7 +166,6 @@ def _record(topic_id: UUID, index: int, old: Partition, new: Partition) -> Parti
         elr=_changed(old.elr, new.elr),
         last_known_elr=_changed(old.last_known_elr, new.last_known_elr),
     )
-    return None if record == PartitionChangeRecord(topic_id, index) else record
 
 
 def _changed(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...] | None:

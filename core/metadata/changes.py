@@ -1,13 +1,13 @@
 """What differs between an image and its successor: the input of everything that follows the metadata log."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from rookery.core.metadata.image import ConfigResource, Image, Partition, Topic
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChange:
+class PartitionChange(NamedTuple):
     """One partition that was created (`before` is None), changed or removed (`after` is None)."""
 
     topic: str

@@ -98,8 +98,7 @@ class BrokerRegistration:
         return directory != LOST_DIRECTORY and directory in self.directories
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """Replicas of one partition. `elr`: eligible leader replicas, which hold all committed data though they
     are out of sync; they may lead when nobody in sync can. `directories` is empty (none assigned) or has one
     entry per replica: ask `directory`."""
@@ -238,7 +237,7 @@ class Image:
         broker = self.brokers.get(broker_id)
         if broker is None or not broker.active:
             return False
-        return broker.has_online_directory(partition.directory(broker_id))
+        return not partition.directories or broker.has_online_directory(partition.directory(broker_id))
 
 
 EMPTY = Image()

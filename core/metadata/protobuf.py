@@ -6,8 +6,10 @@ UUIDs are 16 bytes in messages, a tuple that may be None is a message with one r
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
+from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
@@ -36,8 +38,9 @@ class Mapping(Generic[T]):
         self._message = message
         hints = get_type_hints(values)
         self._fields = tuple(_field(name, hints[name], message.DESCRIPTOR) for name in _names(values))
-        known = {field.name for field in self._fields}
-        missing = set(message.DESCRIPTOR.fields_by_name) - known - apart
+        self._by_name = {field.name: field for field in self._fields}
+        self._absent = _absent(message, self._fields)
+        missing = set(message.DESCRIPTOR.fields_by_name) - set(self._by_name) - apart
         if missing:
             raise TypeError(f"{values.__name__} lacks {sorted(missing)} of its message")
 
@@ -51,14 +54,15 @@ class Mapping(Generic[T]):
 
     def from_message(self, message: Any) -> T:
         """Raises ValueError where the message holds what the class cannot."""
-        body: dict[str, Any] = {}
-        for field in self._fields:
-            if field.optional and not message.HasField(field.name):
-                body[field.name] = None
-                continue
-            part = getattr(message, field.name)
-            body[field.name] = part if field.from_message is None else field.from_message(part)
-        return self.values(**body)
+        body = dict(self._absent)
+        for described, part in message.ListFields():
+            field = self._by_name.get(described.name)
+            if field is not None:
+                body[field.name] = part if field.from_message is None else field.from_message(part)
+        try:
+            return self.values(**body)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
 
 
 def _names(values: Any) -> tuple[str, ...]:
@@ -85,6 +89,29 @@ def _field(name: str, hint: Any, descriptor: Descriptor) -> _Field:
     return _Field(name, *(_each(*item) if repeated else item), optional)
 
 
+def _absent(message: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
+    """What fields are that a message does not set. A field for which that is no value (an id) must be set, or
+    have a default in the class."""
+    empty = message()
+    absent: dict[str, Any] = {}
+    for field in fields:
+        value = None if field.optional else getattr(empty, field.name)
+        with suppress(ValueError):
+            convert = None if field.optional else field.from_message
+            absent[field.name] = value if convert is None else convert(value)
+    return absent
+
+
+def _uuid_bytes(value: UUID) -> bytes:
+    return value.bytes
+
+
+@lru_cache(maxsize=8192)
+def _uuid(value: bytes) -> UUID:
+    """The same object for the same bytes: ids come again and again, and are compared by identity then."""
+    return UUID(bytes=value)
+
+
 def _message(described: Any) -> Any:
     return GetMessageClass(described.message_type)
 
@@ -99,7 +126,7 @@ def _each(to: Convert | None, back: Convert | None) -> tuple[Convert | None, Con
 def _item(hint: Any, described: Any) -> tuple[Convert | None, Convert | None]:
     """How one value gets into its message and back."""
     if hint is UUID:
-        return (lambda value: value.bytes), (lambda value: UUID(bytes=value))
+        return _uuid_bytes, _uuid
     if isinstance(hint, type) and issubclass(hint, IntEnum):
         return int, hint
     if described.message_type is not None:

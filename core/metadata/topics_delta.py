@@ -9,7 +9,7 @@ from immutables import Map, MapMutation
 from rookery.core.metadata import records as r
 from rookery.core.metadata.changes import PartitionChange
 from rookery.core.metadata.image import Image, LeaderRecoveryState, Partition, Topic, metric_name
-from rookery.core.metadata.values import ReplayError, either, without
+from rookery.core.metadata.values import ReplayError, without
 
 Topics = Map[UUID, Topic]
 
@@ -128,22 +128,23 @@ class TopicsDelta:
 
 def changed(old: Partition, record: r.PartitionChangeRecord) -> Partition:
     """`old` after `record`: the partition epoch rises always, the leader epoch when a leader is named."""
-    replicas = either(record.replicas, old.replicas)
-    recovery = old.leader_recovery_state
-    if record.leader_recovery_state is not None:
-        recovery = LeaderRecoveryState(record.leader_recovery_state)
+    replicas = old.replicas if record.replicas is None else record.replicas
+    isr = old.isr if record.isr is None else record.isr
+    recovery = record.leader_recovery_state
+    removing, adding = record.removing_replicas, record.adding_replicas
+    elr, last = record.elr, record.last_known_elr
     return Partition(
-        replicas=replicas,
-        isr=_shared(either(record.isr, old.isr), replicas),
-        leader=either(record.leader, old.leader),
-        leader_epoch=old.leader_epoch + (record.leader is not None),
-        partition_epoch=old.partition_epoch + 1,
-        directories=either(record.directories, old.directories_of(replicas)),
-        leader_recovery_state=recovery,
-        removing_replicas=either(record.removing_replicas, old.removing_replicas),
-        adding_replicas=either(record.adding_replicas, old.adding_replicas),
-        elr=either(record.elr, old.elr),
-        last_known_elr=either(record.last_known_elr, old.last_known_elr),
+        replicas,
+        replicas if isr == replicas else isr,
+        old.leader if record.leader is None else record.leader,
+        old.leader_epoch + (record.leader is not None),
+        old.partition_epoch + 1,
+        old.directories_of(replicas) if record.directories is None else record.directories,
+        old.leader_recovery_state if recovery is None else LeaderRecoveryState(recovery),
+        old.removing_replicas if removing is None else removing,
+        old.adding_replicas if adding is None else adding,
+        old.elr if elr is None else elr,
+        old.last_known_elr if last is None else last,
     )
 
 

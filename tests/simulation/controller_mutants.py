@@ -60,7 +60,7 @@ def _no_grant(original: Any) -> Any:
 
 
 def _same_leader_epoch(original: Any) -> Any:
-    return lambda old, record: replace(original(old, record), leader_epoch=old.leader_epoch)
+    return lambda old, record: original(old, record)._replace(leader_epoch=old.leader_epoch)
 
 
 def _anyone_leads(original: Any) -> Any:

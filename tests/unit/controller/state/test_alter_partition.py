@@ -97,7 +97,7 @@ def test_the_epoch_a_member_fetched_with_must_be_its_own() -> None:
 
 @pytest.mark.invariant("P17")
 def test_a_replica_whose_directory_failed_cannot_join() -> None:
-    lost = replace(LED_BY_1, directories=(directory(1), directory(2), UUID(int=4711)))
+    lost = LED_BY_1._replace(directories=(directory(1), directory(2), UUID(int=4711)))
     assert ask(image_of(lost), GOOD)[0] is ErrorCode.INELIGIBLE_REPLICA
 
 
@@ -113,7 +113,7 @@ def test_the_leader_that_is_reassigned_away_learns_that_another_was_elected() ->
 
 @pytest.mark.invariant("M6")
 def test_a_leader_tells_when_it_has_recovered() -> None:
-    elected = replace(LED_BY_1, isr=(1,), leader_recovery_state=RECOVERING)
+    elected = LED_BY_1._replace(isr=(1,), leader_recovery_state=RECOVERING)
     both = replace(GOOD, new_isr=members(1, 2), leader_recovery_state=RECOVERING)
     assert ask(image_of(elected), both)[0] is ErrorCode.INVALID_REQUEST
     answer, later = ask(image_of(elected), replace(GOOD, new_isr=members(1)))
