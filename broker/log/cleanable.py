@@ -46,7 +46,7 @@ def begin_cleaning(
         partition.config,
         found,
         segments,
-        last_of_producers(partition.store.state),
+        last_of_producers(partition.store.state, partition.store.state_at(found.end, now_ms)),
         memory_bytes,
         throttle,
         now_ms,

@@ -26,18 +26,25 @@ from rookery.core.wire.records import read_records, rewrite_batch
 
 
 class LastOfProducer(NamedTuple):
-    """The last offsets of the batches by which a producer's retries are known, and its epoch, by which its
-    last end marker is known if no data is left."""
+    """What must stay of a producer: the batches with these last offsets, by which its retries are known, and
+    end markers of these epochs, where its epoch is all that is known."""
 
     offsets: frozenset[int]
-    epoch: int
+    epochs: frozenset[int]
 
 
-def last_of_producers(state: ProducerState) -> dict[int, LastOfProducer]:
-    return {
-        entry.producer_id: LastOfProducer(frozenset(b.last_offset for b in entry.batches), entry.epoch)
-        for entry in state.entries.values()
-    }
+def last_of_producers(now: ProducerState, then: ProducerState | None) -> dict[int, LastOfProducer]:
+    """For producers known now. `then` is the state where the cleaned range ends, to which a truncation may
+    lead back: batches that later ones have pushed out of memory are the last ones again."""
+    found = {}
+    for producer_id, entry in now.entries.items():
+        before = None if then is None else then.entries.get(producer_id)
+        entries = [entry] if before is None else [entry, before]
+        found[producer_id] = LastOfProducer(
+            frozenset(batch.last_offset for each in entries for batch in each.batches),
+            frozenset(each.epoch for each in entries if not each.batches),
+        )
+    return found
 
 
 class SweptTransactions:
@@ -134,9 +141,7 @@ class BatchSweep:
         last = self.producers.get(header.producer_id)
         if last is None:
             return False
-        if last.offsets:
-            return header.last_offset in last.offsets
-        return header.control and header.producer_epoch == last.epoch
+        return header.last_offset in last.offsets or (header.control and header.producer_epoch in last.epochs)
 
     def _kept(self, buf: Buffer, pos: int, header: BatchHeader) -> list[KeyAt]:
         found = record_keys(buf, pos, header)

@@ -332,6 +332,14 @@ class PartitionLog:
 
     # -- upkeep
 
+    def roll(self, now_ms: int) -> int:
+        """Close the active segment, if anything is in it; the base offset of the one that is active then."""
+        active = self.log.active
+        base = self.log.roll(now_ms)
+        if self.log.active is not active:
+            self.store.began_segment()
+        return base
+
     def delete_old_segments(self, now_ms: int) -> tuple[list[Segment], tuple[Reason, ...]]:
         """Take out the segments that retention allows. Their files are `*.deleted` from now on and are
         removed after file.delete.delay.ms, when no reader can be using them."""
@@ -345,9 +353,12 @@ class PartitionLog:
         if not found.segments:
             return [], ()
         doomed = {segment.base_offset for segment in self.log.segments[: found.segments]}
+        active = self.log.active
         taken = self.log.take_old(
             self._high_watermark, lambda segment, _: segment.base_offset in doomed, now_ms
         )
+        if self.log.active is not active:
+            self.store.began_segment()
         self.store.segments_gone()
         return taken, found.reasons
 

@@ -164,6 +164,18 @@ class ProducerStore:
                 self.unsaved[header.base_offset] = self._snapshot_of(self.state, before)
             self.applied(buf, [(pos, header)], now_ms)
 
+    def began_segment(self) -> None:
+        """The log began a segment at its end and nothing has been appended since: take a snapshot there."""
+        base, segments = self._log.active.base_offset, self._log.segments
+        index = self._index_of(segments[-2]) if len(segments) > 1 else b""
+        seal = producer_snapshot.seal(self._epoch_before(base), index)
+        self.unsaved[base] = producer_snapshot.encode(self.state, seal)
+
+    def state_at(self, offset: int, now_ms: int) -> ProducerState | None:
+        """The state as of a segment's start, if its snapshot is there."""
+        snapshot = self._load(offset, now_ms)
+        return None if snapshot is None else snapshot.state
+
     def truncated(self, now_ms: int) -> None:
         """The log was cut to its present end."""
         end = self._log.end_offset
@@ -296,10 +308,11 @@ class ProducerStore:
                 self._remove(offset)
 
     def _snapshot_of(self, state: ProducerState, segment: Segment) -> bytes:
-        index = transaction_index.encode(self._aborted.get(segment.base_offset, ()))
-        return producer_snapshot.encode(
-            state, producer_snapshot.seal(self._epoch_before(state.end_offset), index)
-        )
+        seal = producer_snapshot.seal(self._epoch_before(state.end_offset), self._index_of(segment))
+        return producer_snapshot.encode(state, seal)
+
+    def _index_of(self, segment: Segment) -> bytes:
+        return transaction_index.encode(self._aborted.get(segment.base_offset, ()))
 
     def _epoch_before(self, offset: int) -> int:
         return self._log.epochs.epoch_at(offset - 1)

@@ -55,7 +55,7 @@ def filled(folder: Path, size: int, survivors: float, codec: Codec) -> tuple[Par
         ]
         log.append_as_leader(build_batch(records, codec=codec), 0, NOON)
         count += per_batch
-    log.log.roll(NOON)
+    log.roll(NOON)
     log.log.flush()
     log.advance_high_watermark(log.end_offset)
     return log, count

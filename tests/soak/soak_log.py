@@ -37,9 +37,8 @@ def _history(seed: int) -> None:
 def _told(what: str, work: Callable[[int], None], seed: int) -> None:
     try:
         work(seed)
-    except BaseException as error:
-        error.add_note(f"{what} with seed {seed}")
-        raise
+    except Exception as error:
+        raise AssertionError(f"{what} with seed {seed}: {type(error).__name__}: {error}") from error
 
 
 def _crash(seed: int) -> None:
@@ -47,7 +46,7 @@ def _crash(seed: int) -> None:
     rng = random.Random(seed)
     driver = Driver(seed, compact=True)
     driver.run(CRASH_STEPS)
-    driver.log.log.roll(driver.now)
+    driver.log.roll(driver.now)
     driver.log.advance_high_watermark(driver.model.end)
     driver.model.watermark = driver.model.end
     driver.log.log.flush()

@@ -297,7 +297,7 @@ class Driver:
         self.log = self.reopen(clean=clean)
 
     def roll(self) -> None:
-        self.log.log.roll(self.now)
+        self.log.roll(self.now)
 
     def delete_records(self) -> None:
         # Deleted records take what was known of producers along only where no snapshot remembers them; leave

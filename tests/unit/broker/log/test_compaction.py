@@ -64,7 +64,7 @@ def put(log: PartitionLog, key: bytes, value: bytes | None, *, at: int = NOW) ->
 
 
 def roll(log: PartitionLog) -> None:
-    log.log.roll(NOW)
+    log.roll(NOW)
 
 
 def clean(log: PartitionLog, now_ms: int = NOW, memory: int = 1 << 20) -> bool:
@@ -148,6 +148,23 @@ def test_the_last_batches_of_a_producer_keep_their_sequences() -> None:
         again = log.append_as_leader(batch(2, keys=[b"a", b"a"], producer_id=7, sequence=sequence), 0, NOW)
         assert (again.duplicate, again.base_offset) == (True, sequence)
     assert not log.append_as_leader(batch(1, producer_id=7, sequence=8), 0, NOW).duplicate
+
+
+@pytest.mark.invariant("T2")
+def test_retries_are_known_after_compaction_and_truncation() -> None:
+    log = opened(new_disk())
+    sent = [batch(1, keys=[b"a"], producer_id=7, sequence=n) for n in range(8)]
+    for data in sent[:3]:
+        log.append_as_leader(bytearray(data), 0, NOW)
+    roll(log)
+    log.advance_high_watermark(log.end_offset)
+    for data in sent[3:]:
+        log.append_as_leader(bytearray(data), 0, NOW)
+    assert clean(log)
+    log.truncate_to(4, NOW)  # now the first four are the last ones again
+    for offset, data in enumerate(sent[:4]):
+        again = log.append_as_leader(bytearray(data), 1, NOW)
+        assert (again.duplicate, again.base_offset) == (True, offset)
 
 
 def test_aborted_data_goes_and_its_marker_later() -> None:

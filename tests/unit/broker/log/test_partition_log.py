@@ -183,6 +183,27 @@ def test_retention_deletes_whole_segments_up_to_the_high_watermark() -> None:
     assert log.end_offset == 25
 
 
+@pytest.mark.invariant("T2")
+@pytest.mark.parametrize("clean", [True, False])
+def test_producers_are_known_after_all_their_records_are_gone(clean: bool) -> None:
+    disk = new_disk()
+    log = opened(disk, replace(SMALL, retention=Retention(True, 20, -1)))
+    sent = [batch(1, producer_id=7, sequence=n) for n in range(4)]
+    for data in sent:
+        log.append_as_leader(bytearray(data), 0, NOW)
+    log.advance_high_watermark(log.end_offset)
+    log.delete_old_segments(NOW + 10_000)
+    assert log.start_offset == log.end_offset == 4
+    if clean:
+        log.close()
+    else:
+        log.store.save()
+    disk.restart()
+    log = opened(disk, clean=clean)
+    assert log.append_as_leader(bytearray(sent[-1]), 0, NOW).duplicate
+    assert not log.append_as_leader(batch(1, producer_id=7, sequence=4), 0, NOW).duplicate
+
+
 @pytest.mark.invariant("P15")
 def test_records_are_deleted_up_to_the_high_watermark_only() -> None:
     log = opened(new_disk())
