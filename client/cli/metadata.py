@@ -12,7 +12,19 @@ from rookery.core.metadata.image import Image
 from rookery.core.metadata.snapshot import state_hash
 
 BROKERS = ("id", "epoch", "state", "rack", "endpoints", "directories")
-PARTITIONS = ("topic", "partition", "leader", "leader_epoch", "replicas", "isr", "elr", "adding", "removing", "state")
+PARTITIONS = (
+    "topic",
+    "partition",
+    "leader",
+    "leader_epoch",
+    "replicas",
+    "isr",
+    "osr",
+    "elr",
+    "adding",
+    "removing",
+    "state",
+)
 CONFIGS = ("type", "name", "key", "value")
 _TYPES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
 
@@ -79,8 +91,10 @@ def _partitions(image: Image, only: str | None) -> list[dict[str, Any]]:
         if only not in (None, name):
             continue
         for index, p in image.topics[image.topic_ids[name]].in_order():
-            ids = (list(p.replicas), list(p.isr), list(p.elr), list(p.adding_replicas), list(p.removing_replicas))
-            values = (name, index, p.leader, p.leader_epoch, *ids, p.leader_recovery_state.name.lower())
+            out = tuple(broker for broker in p.replicas if broker not in p.isr)
+            sets = (p.replicas, p.isr, out, p.elr, p.adding_replicas, p.removing_replicas)
+            state = p.leader_recovery_state.name.lower()
+            values = (name, index, p.leader, p.leader_epoch, *map(list, sets), state)
             rows.append(dict(zip(PARTITIONS, values, strict=True)))
     return rows
 

@@ -17,7 +17,7 @@ def trace(seed: int) -> tuple[str, int, dict[str, int]]:
     return state_hash(world.observer.image), world.log.end, dict(world.counts)
 
 
-@pytest.mark.row(57, 65, 66, 67, 69, 70, 71, 74, 77, 79, 80)
+@pytest.mark.row(65, 67, 69, 70, 74, 77, 79, 80)
 @pytest.mark.invariant("M1", "M2", "M3", "M4", "M5", "M7", "M8", "M9", "M10", "M11", "M12")
 @pytest.mark.parametrize("seed", range(12))
 def test_invariants_hold_whatever_happens(seed: int) -> None:

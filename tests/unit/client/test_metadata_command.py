@@ -79,6 +79,19 @@ def test_brokers_partitions_and_configs_are_shown_and_secrets_are_not(
     assert dump(capsys, folder)["topics"] == {}
 
 
+@pytest.mark.row(57)
+def test_assigned_replicas_are_those_in_sync_and_those_out_of_sync(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / METADATA_LOG
+    log.mkdir()
+    partition = r.PartitionRecord(TOPIC, 0, (1, 2, 3), (3, 1), leader=1, elr=(2,))
+    write(log, 0, [r.TopicRecord("orders", TOPIC), partition])
+    (shown,) = dump(capsys, tmp_path)["partitions"]  # type: ignore[misc]
+    assert (shown["replicas"], shown["isr"], shown["osr"]) == ([1, 2, 3], [3, 1], [2])
+    assert sorted(shown["isr"] + shown["osr"]) == sorted(shown["replicas"])
+
+
 def test_a_snapshot_and_the_log_after_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / METADATA_LOG
     log.mkdir()

@@ -89,7 +89,7 @@ async def until(holds: Callable[[], bool], wait_s: float = 10.0) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.row(77, 84)
+@pytest.mark.row(77)
 async def test_any_controller_leads_to_the_active_one(
     pair: tuple[Served, Served], client: ControllerClient
 ) -> None:
@@ -99,7 +99,7 @@ async def test_any_controller_leads_to_the_active_one(
     assert pair[1].image.brokers[1].active
 
 
-@pytest.mark.row(76)
+
 async def test_topics_configs_producer_ids_and_reassignments(
     pair: tuple[Served, Served], client: ControllerClient
 ) -> None:

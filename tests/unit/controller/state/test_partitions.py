@@ -70,7 +70,6 @@ def states(draw: st.DrawFn) -> tuple[Image, Wanted, bool, int]:
     return image, wanted, elr, min_isr
 
 
-@pytest.mark.row(57)
 @pytest.mark.invariant("M3", "M4", "M5")
 @settings(deadline=None, max_examples=400)
 @given(state=states())

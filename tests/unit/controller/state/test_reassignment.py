@@ -28,7 +28,6 @@ def reassign(image: Image, target: tuple[int, ...] | None, *, any_factor: bool =
     return ErrorCode(decision.reply(later).partitions[0].error).name, later
 
 
-@pytest.mark.row(71)
 @pytest.mark.invariant("P16")
 def test_a_reassignment_begins_with_the_added_replicas_beside_the_old_ones() -> None:
     error, image = reassign(led(), (4, 5, 1))
@@ -43,7 +42,6 @@ def test_a_reassignment_begins_with_the_added_replicas_beside_the_old_ones() -> 
     assert list_reassignments(image, asked).partitions == ()
 
 
-@pytest.mark.row(71)
 def test_it_can_be_cancelled() -> None:
     _, image = reassign(led(), (4, 5, 1))
     error, back = reassign(image, None)

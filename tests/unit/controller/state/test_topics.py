@@ -53,7 +53,7 @@ def names(answers: list[TopicAnswer]) -> list[str]:
     return [ErrorCode(answer.error).name for answer in answers]
 
 
-@pytest.mark.row(53, 76)
+@pytest.mark.row(53)
 def test_a_topic_gets_defaults_an_id_leaders_and_its_configuration(growth: Growth) -> None:
     (answer,), image = create(cluster(), growth, NewTopic("orders", configs=(ConfigEntry("retention.ms", "1000"),)))
     topic = image.topics[answer.topic_id]
@@ -140,7 +140,6 @@ def test_a_topic_named_twice_and_names_that_collide_within_one_request(growth: G
     assert set(image.topic_ids) == {"b.c", "d"}
 
 
-@pytest.mark.row(76)
 @pytest.mark.invariant("M12")
 def test_deletion_by_name_or_id_and_a_new_topic_of_the_name_has_another_id(growth: Growth) -> None:
     (a, b), image = create(cluster(), growth, NewTopic("a"), NewTopic("b"))
@@ -177,7 +176,7 @@ def test_deletion_can_be_disabled(growth: Growth) -> None:
     assert decision.records == ()
 
 
-@pytest.mark.row(76, 96)
+@pytest.mark.row(96)
 def test_topics_only_grow(growth: Growth) -> None:
     _, image = create(cluster(), growth, NewTopic("a", 2, 2))
     before = dict(image.topics[image.topic_ids["a"]].partitions)
