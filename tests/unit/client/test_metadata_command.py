@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -50,7 +51,7 @@ def write(log: Path, first: int, records: list[r.Record]) -> None:
     (log / f"{first:020d}.log").write_bytes(b"".join(parts) + b"\0" * 5)  # the next batch is being written
 
 
-def dump(capsys: pytest.CaptureFixture[str], folder: Path, *more: str) -> dict[str, object]:
+def dump(capsys: pytest.CaptureFixture[str], folder: Path, *more: str) -> dict[str, Any]:
     assert main(["metadata", "dump", "--data", str(folder), "-o", "json", *more]) == 0
     return dict(json.loads(capsys.readouterr().out))
 
@@ -87,7 +88,7 @@ def test_assigned_replicas_are_those_in_sync_and_those_out_of_sync(
     log.mkdir()
     partition = r.PartitionRecord(TOPIC, 0, (1, 2, 3), (3, 1), leader=1, elr=(2,))
     write(log, 0, [r.TopicRecord("orders", TOPIC), partition])
-    (shown,) = dump(capsys, tmp_path)["partitions"]  # type: ignore[misc]
+    (shown,) = dump(capsys, tmp_path)["partitions"]
     assert (shown["replicas"], shown["isr"], shown["osr"]) == ([1, 2, 3], [3, 1], [2])
     assert sorted(shown["isr"] + shown["osr"]) == sorted(shown["replicas"])
 
