@@ -445,7 +445,10 @@ class Log:
     # durability
 
     def begin_flush(self, up_to: int | None = None) -> FlushJob:
-        """Decide what must be synced for everything below `up_to` (the end of the log unless told)."""
+        """Decide what must be synced for everything below `up_to` (the end of the log unless told).
+
+        Jobs of one log are run one at a time, in the order in which they were begun.
+        """
         target = self.end_offset if up_to is None else min(up_to, self.end_offset)
         job = FlushJob(self.disk, self.path, max(target, self.recovery_point), self._truncations)
         for segment, after in zip(self.segments, [*self.segments[1:], None], strict=True):

@@ -12,12 +12,19 @@ SIZE_MB = 256
 
 
 class Volume:
-    """A loop-mounted file system. `cut` pulls the plug, `restore` mounts what survived."""
+    """A loop-mounted file system. `cut` pulls the plug, `restore` mounts what survived.
+
+    It is mounted below a shared mount, so that unmounting reaches the copies which `ip netns exec` makes of
+    all mounts; one such copy would keep the dead file system alive.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._image = folder / "disk.img"
-        self.root = folder / "mnt"
-        self.root.mkdir()
+        self._shared = folder / "shared"
+        self.root = self._shared / "mnt"
+        self.root.mkdir(parents=True)
+        _run("mount", "--bind", str(self._shared), str(self._shared))
+        _run("mount", "--make-shared", str(self._shared))
         self.dying = False
         with self._image.open("wb") as image:
             image.truncate(SIZE_MB << 20)
@@ -48,12 +55,13 @@ class Volume:
         try:
             (self.root / "alive").write_bytes(b"")
         except OSError as error:
-            reason = "another mount namespace (as `ip netns exec` makes one) still holds the volume that was cut"
+            reason = "another mount namespace still holds the volume that was cut"
             raise RuntimeError(reason) from error
 
     def close(self) -> None:
         """Unmount, even if a failed test still holds files open."""
         _run("umount", "--lazy", str(self.root))
+        _run("umount", "--lazy", str(self._shared))
         self._image.unlink()
 
 
