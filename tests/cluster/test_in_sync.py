@@ -74,7 +74,7 @@ def test_a_follower_paused_for_longer_than_the_lag_time_leaves_and_comes_back(cl
     cluster.wait_in_sync("lagging")
     slow = followers(cluster, "lagging")[0]
     cluster.pause(slow)
-    assert send(cluster, "lagging", **{"acks": 1}) == [None]
+    assert send(cluster, "lagging", acks=1) == [None]
     wait_for(lambda: slow not in in_sync(cluster, "lagging"), "the paused follower to leave the ISR", 5 * LAG_S)
     cluster.resume(slow)
     wait_for(lambda: slow in in_sync(cluster, "lagging"), "it to come back")
@@ -140,7 +140,7 @@ def test_what_followers_lack_is_not_visible(cluster: LocalCluster) -> None:
     paused = followers(cluster, "unseen")
     for node in paused:
         cluster.pause(node)
-    assert send(cluster, "unseen", **{"acks": 1}) == [None]
+    assert send(cluster, "unseen", acks=1) == [None]
     assert visible(cluster, "unseen", LAG_S / 2) == []
     for node in paused:
         cluster.resume(node)
@@ -157,7 +157,7 @@ def test_without_an_in_sync_replica_it_waits_or_loses_as_configured(cluster: Loc
     cluster.wait_in_sync(topic, replicas=2)
     leader, (follower,) = cluster.leader(topic), followers(cluster, topic)
     cluster.pause(follower)
-    assert send(cluster, topic, **{"acks": 1}) == [None]
+    assert send(cluster, topic, acks=1) == [None]
     wait_for(lambda: in_sync(cluster, topic) == {leader}, "the leader to be alone in the ISR", 5 * LAG_S)
     assert send(cluster, topic) == [None]
     cluster.kill(leader)
@@ -165,10 +165,8 @@ def test_without_an_in_sync_replica_it_waits_or_loses_as_configured(cluster: Loc
     if unclean:
         wait_for(lambda: cluster.partition(topic).leader == follower, "the follower to lead")
         controllers = [node for node in cluster.ids if node != leader]
-        counted = [
-            cluster.metric(node, "kafka_controller_controllerstats_uncleanleaderelections_total") for node in controllers
-        ]
-        assert sum(counted) >= 1
+        name = "kafka_controller_controllerstats_uncleanleaderelections_total"
+        assert sum(cluster.metric(node, name) for node in controllers) >= 1
     else:
         wait_for(lambda: cluster.partition(topic).leader == -1, "the partition to be without leader")
     cluster.up()
