@@ -7,6 +7,8 @@ controller.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
 
 from rookery.broker.handlers.auto_creation import AutoCreation
 from rookery.broker.handlers.ports import ClusterView
@@ -39,10 +41,11 @@ class MetadataHandler:
     def __init__(self, cluster: ClusterView, auto_creation: AutoCreation) -> None:
         self._cluster = cluster
         self._auto_creation = auto_creation
+        self._answers: dict[_Look, _Answers] = {}
 
     def handle(self, request: MetadataRequest, call: Call) -> MetadataResponse:
         image = self._cluster.image
-        view = _View(image, call, _all_if(request.include_topic_authorized_operations, ALL_TOPIC_OPERATIONS))
+        view = _View(image, self._answers_for(request, call))
         if request.topics is None or (call.version == 0 and not request.topics):
             topics = [view.topic(topic) for _, topic in sorted(_by_name(image))]
         else:
@@ -56,6 +59,17 @@ class MetadataHandler:
                 request.include_cluster_authorized_operations, ALL_CLUSTER_OPERATIONS
             ),
         )
+
+    def _answers_for(self, request: MetadataRequest, call: Call) -> "_Answers":
+        look = _Look(
+            call.client.listener,
+            call.version >= LISTENER_ERRORS_FROM,
+            _all_if(request.include_topic_authorized_operations, ALL_TOPIC_OPERATIONS),
+        )
+        answers = self._answers.get(look)
+        if answers is None:
+            answers = self._answers[look] = _Answers(look)
+        return answers
 
     def _asked_for(
         self, asked: Iterable[MetadataRequestTopic], may_create: bool, view: "_View"
@@ -80,17 +94,50 @@ class MetadataHandler:
         return answers
 
 
+class _Look(NamedTuple):
+    """What answers depend on besides the image. There are few of them: listeners are configured."""
+
+    listener: str
+    tells_missing_listener: bool
+    operations: int
+
+
+class _Answers:
+    """The answers for topics as they are now. Topics and brokers are immutable values, so one that is the
+    same object has the same answer; a request for all topics then costs little."""
+
+    def __init__(self, look: _Look) -> None:
+        self.look = look
+        self._brokers: object = None
+        self._kept: dict[UUID, tuple[Topic, MetadataResponseTopic]] = {}
+
+    def begin(self, image: Image) -> None:
+        """Forget what does not hold for `image`."""
+        if image.brokers is not self._brokers or len(self._kept) > 2 * len(image.topics):
+            self._brokers = image.brokers
+            self._kept.clear()
+
+    def get(self, topic: Topic) -> MetadataResponseTopic | None:
+        kept = self._kept.get(topic.id)
+        return kept[1] if kept is not None and kept[0] is topic else None
+
+    def keep(self, topic: Topic, answer: MetadataResponseTopic) -> MetadataResponseTopic:
+        self._kept[topic.id] = topic, answer
+        return answer
+
+
 class _View:
     """One image as one client sees it: through its listener."""
 
-    def __init__(self, image: Image, call: Call, operations: int) -> None:
+    def __init__(self, image: Image, answers: _Answers) -> None:
         self.image = image
-        self._listener = call.client.listener
-        self._no_listener = ErrorCode.LISTENER_NOT_FOUND
-        if call.version < LISTENER_ERRORS_FROM:
-            self._no_listener = ErrorCode.LEADER_NOT_AVAILABLE
-        self._operations = operations
+        self._answers = answers
+        self._listener, tells_missing_listener, self._operations = answers.look
+        self._no_listener = ErrorCode.LEADER_NOT_AVAILABLE
+        if tells_missing_listener:
+            self._no_listener = ErrorCode.LISTENER_NOT_FOUND
         self._alive = {id: broker for id, broker in sorted(image.brokers.items()) if not broker.fenced}
+        answers.begin(image)
 
     def is_alive(self, broker_id: int) -> bool:
         return broker_id in self._alive
@@ -110,13 +157,17 @@ class _View:
         )
 
     def topic(self, topic: Topic) -> MetadataResponseTopic:
-        return MetadataResponseTopic(
+        answer = self._answers.get(topic)
+        if answer is not None:
+            return answer
+        answer = MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.id,
             is_internal=is_internal(topic.name),
             partitions=[self._partition(index, partition) for index, partition in topic.in_order()],
             topic_authorized_operations=self._operations,
         )
+        return self._answers.keep(topic, answer)
 
     def _partition(self, index: int, partition: Partition) -> MetadataResponsePartition:
         leader = self._alive.get(partition.leader)
@@ -144,10 +195,10 @@ def _by_name(image: Image) -> Iterable[tuple[str, Topic]]:
     return ((topic.name, topic) for topic in image.topics.values())
 
 
-def _refusal(error: ErrorCode, name: str | None, topic_id: object = NO_UUID) -> MetadataResponseTopic:
+def _refusal(error: ErrorCode, name: str | None, topic_id: UUID = NO_UUID) -> MetadataResponseTopic:
     internal = name is not None and is_internal(name)
     return MetadataResponseTopic(
-        error_code=error, name=name, topic_id=topic_id, is_internal=internal, partitions=()  # type: ignore[arg-type]
+        error_code=error, name=name, topic_id=topic_id, is_internal=internal, partitions=()
     )
 
 

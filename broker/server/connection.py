@@ -35,9 +35,12 @@ from rookery.core.wire.primitives import Buffer, WireError
 
 _log = get_logger("broker.server")
 
-READ_SIZE = 256 * 1024
-LARGE_REQUEST = READ_SIZE
-"""Requests up to this size fit into the buffer each connection has; larger ones ask for memory."""
+READ_SIZE = 16 * 1024
+KEEP_SIZE = 4 * 1024 * 1024
+"""A connection's receive buffer begins small, grows with what comes, and shrinks again in silence."""
+SILENCE_S = 5.0
+LARGE_REQUEST = 256 * 1024
+"""Larger requests ask for memory before they are read."""
 PASS_S = 0.005
 """Longest time one connection may keep the loop before the others get their turn."""
 READ_AHEAD = 64 * 1024
@@ -96,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self._dispatch = shared.dispatch
         self._clock = shared.clock
         self._listener = listener
-        self._frames = FrameReader(shared.settings.request_bytes_max, READ_SIZE)
+        self._frames = FrameReader(shared.settings.request_bytes_max, READ_SIZE, KEEP_SIZE)
         self._high_water = shared.settings.response_bytes_high_water
         self._queue: deque[Awaited] = deque()
         self._may_be_held = False  # False only if `_held` cannot be true; spares asking after each request
@@ -365,6 +368,8 @@ class Connection(asyncio.BufferedProtocol):
         elif not self._queue and (now - self._active_at) * 1000 > settings.connections_idle_ms_max:
             _log.debug("connection.idle", peer=self.client.address)
             self.close()
+        elif now - self._active_at > SILENCE_S:
+            self._frames.shrink()
 
     @property
     def is_busy(self) -> bool:

@@ -19,9 +19,11 @@ class FrameReader:
     the buffer grows with what has arrived, never with what was announced.
     """
 
-    def __init__(self, limit: int, read_size: int = READ_SIZE) -> None:
+    def __init__(self, limit: int, read_size: int = READ_SIZE, keep_size: int | None = None) -> None:
+        """The buffer begins with `read_size`; one that grew stays, up to `keep_size`, for the next frames."""
         self.limit = limit
         self._read_size = read_size
+        self._keep_size = 16 * read_size if keep_size is None else keep_size
         self._least_room = max(1, read_size // 2)
         self._buffer = bytearray(read_size)
         self._view = memoryview(self._buffer)
@@ -52,11 +54,16 @@ class FrameReader:
         elif size > len(self._buffer) - self._start:
             self._make_room()
 
+    def shrink(self) -> None:
+        """Give a grown buffer back between two frames: nobody is expected to send soon."""
+        if self._start == self._filled and len(self._buffer) > self._read_size:
+            self._replace(self._read_size)
+
     def get_buffer(self) -> memoryview:
         """Room for at least one more byte; ends the life of the frames given out before."""
         if self._start == self._filled:
             self._start = self._filled = 0
-            if len(self._buffer) > 16 * self._read_size:
+            if len(self._buffer) > self._keep_size:
                 self._replace(self._read_size)
         elif len(self._buffer) - self._filled < self._least_room:
             self._make_room()

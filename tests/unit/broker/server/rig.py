@@ -79,6 +79,7 @@ class RigClient:
     def __init__(self, rig: Rig, peer: str) -> None:
         self._rig = rig
         self.transport = FakeTransport(peer)
+        self.in_network = b""
         self.connection = Connection(rig.shared, "PLAINTEXT")
         self.connection.connection_made(self.transport)
 
@@ -89,20 +90,24 @@ class RigClient:
     def leave(self) -> None:
         self.connection.connection_lost(None)
 
-    def receive(self, data: bytes, step: int = 1 << 30) -> int:
-        """Bytes arrive, at most `step` at a time, as long as the connection reads; returns how many it
-        took."""
-        taken = 0
-        while taken < len(data) and self.transport.reading and self.is_open:
+    def receive(self, data: bytes, step: int = 1 << 30) -> None:
+        """Bytes arrive, at most `step` at a time, as long as the connection reads; the rest waits in the
+        network."""
+        self.in_network += data
+        self._deliver(step)
+
+    def _deliver(self, step: int = 1 << 30) -> None:
+        while self.in_network and self.transport.reading and self.is_open:
             room = self.connection.get_buffer(-1)
-            count = min(len(room), step, len(data) - taken)
-            room[:count] = data[taken : taken + count]
+            count = min(len(room), step, len(self.in_network))
+            room[:count] = self.in_network[:count]
+            self.in_network = self.in_network[count:]
             self.connection.buffer_updated(count)
-            taken += count
-        return taken
 
     def answers(self) -> list[str]:
         """The texts of the answers written so far."""
+        self._rig.scheduler.run()
+        self._deliver()
         self._rig.scheduler.run()
         return [self._text(frame) for frame in self.transport.take_frames()]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rookery.broker.server.client import Call
-from rookery.broker.server.connection import LARGE_REQUEST, PASS_S, READ_AHEAD
+from rookery.broker.server.connection import LARGE_REQUEST, PASS_S, READ_AHEAD, READ_SIZE, SILENCE_S
 from rookery.broker.server.pending import Pending
 from tests.unit.broker.server.rig import Rig, answer, frame_of
 
@@ -221,7 +221,8 @@ def test_large_requests_wait_for_memory_and_small_ones_do_not() -> None:
     large = frame_of("large", filler=2 * LARGE_REQUEST)
     first.receive(large[:1000])
     assert rig.memory.used == len(large)
-    assert second.receive(large) < len(large)
+    second.receive(large)
+    assert second.in_network
     assert not second.transport.reading
     small.receive(frame_of("small"))
     assert small.answers() == ["small"]
@@ -429,3 +430,17 @@ def test_requests_are_counted_and_timed_by_api() -> None:
     assert route.times("remote").sum_s == pytest.approx(2.0)
     assert route.times("total").quantile_ms(0.99) > 1000
 
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+def test_a_receive_buffer_grows_with_what_comes_and_shrinks_in_silence() -> None:
+    rig = Rig()
+    client = rig.client()
+    assert len(client.connection.get_buffer(-1)) == READ_SIZE
+    client.receive(frame_of("large", filler=1 << 20))
+    assert client.answers() == ["large"]
+    assert len(client.connection.get_buffer(-1)) > 1 << 20, "the next large request finds its place"
+    rig.scheduler.advance(SILENCE_S + 2.0)
+    assert len(client.connection.get_buffer(-1)) == READ_SIZE
