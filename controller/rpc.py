@@ -10,8 +10,8 @@ import grpc.aio
 from rookery.controller.access import Access, Context
 from rookery.controller.loop import ControllerLoop
 from rookery.controller.state.brokers import check_epoch
-from rookery.core.errors import InvalidRequestError, KafkaError
-from rookery.core.metadata.requests import HoldSessionReply, HoldSessionRequest
+from rookery.core.errors import ClusterAuthorizationFailedError, InvalidRequestError, KafkaError
+from rookery.core.metadata.requests import HoldSessionReply, HoldSessionRequest, UnregisterBrokerRequest
 from rookery.core.metadata.rpc import METHODS, SERVICE, VERSION, Method
 from rookery.proto import controller_pb2 as pb
 from rookery.proto import raft_pb2
@@ -57,10 +57,17 @@ class ControllerService:
             request = method.request.from_message(message)
         except ValueError as error:
             raise InvalidRequestError(f"{method.name} cannot be read: {error}") from error
+        self._check_speaker(request, message.caller.node_id)
         if isinstance(request, HoldSessionRequest):
             return self._hold(request)
         remaining = context.time_remaining()
         return self._loop.ask(request, timeout_s=WAIT_S_MAX if remaining is None else min(remaining, WAIT_S_MAX))
+
+    def _check_speaker(self, request: Any, caller_id: int) -> None:
+        """A broker speaks for itself alone; who the caller is has been checked already."""
+        speaks_for = getattr(request, "broker_id", caller_id)
+        if speaks_for != caller_id and not isinstance(request, UnregisterBrokerRequest):
+            raise ClusterAuthorizationFailedError(f"node {caller_id} cannot speak for broker {speaks_for}")
 
     async def _hold(self, request: HoldSessionRequest) -> HoldSessionReply:
         """Stay until this node leads no longer; that the call breaks off is news about the broker."""

@@ -17,6 +17,7 @@ from rookery.controller.rpc import ControllerService
 from rookery.controller.settings import ControllerSettings
 from rookery.core.clock import SystemClock
 from rookery.core.errors import (
+    ClusterAuthorizationFailedError,
     ErrorCode,
     InconsistentClusterIdError,
     InvalidRequestError,
@@ -154,7 +155,9 @@ async def test_who_gives_up_an_isr_change_does_not_take_others_along(
 
 @pytest.mark.invariant("M7")
 async def test_errors_of_the_controller_are_raised(pair: tuple[Served, Served], client: ControllerClient) -> None:
-    with pytest.raises(StaleBrokerEpochError, match="broker 9 is not registered"):
+    with pytest.raises(StaleBrokerEpochError, match="broker 1 is not registered"):
+        await client.call(q.HeartbeatRequest(1, 1, 1))
+    with pytest.raises(ClusterAuthorizationFailedError, match="node 1 cannot speak for broker 9"):
         await client.call(q.HeartbeatRequest(9, 1, 1))
     stranger = ControllerClient("another-cluster", 1, [pair[1].address])
     with pytest.raises(InconsistentClusterIdError, match="request is for cluster another-cluster"):
