@@ -21,7 +21,7 @@ class Throttle:
     """
 
     def __init__(self, bytes_per_second: float, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.bytes_per_second = bytes_per_second
+        self.bytes_per_second = max(bytes_per_second, 1.0)
         self._monotonic = monotonic
         self._paid_until = self._rested = monotonic()
         self._cancelled = threading.Event()

@@ -218,6 +218,43 @@ def test_records_are_deleted_up_to_the_high_watermark_only() -> None:
         log.read(3, 100, Isolation.HIGH_WATERMARK)
 
 
+@pytest.mark.row(39)
+def test_offsets_are_found_by_time_within_the_readers_bound() -> None:
+    log = opened(new_disk())
+    for n in range(6):
+        log.append_as_leader(batch(2, timestamp=NOW + n * 100), n // 3, NOW)
+    log.append_as_leader(batch(1, producer_id=1, sequence=0, transactional=True, timestamp=NOW + 900), 2, NOW)
+    assert log.offset_for_timestamp(NOW, Isolation.HIGH_WATERMARK) is None, "nothing is committed"
+    log.advance_high_watermark(8)
+    assert log.offset_for_timestamp(NOW + 101, Isolation.HIGH_WATERMARK) == (NOW + 101, 3, 0)
+    assert log.offset_for_timestamp(NOW + 350, Isolation.HIGH_WATERMARK) is None
+    assert log.offset_for_timestamp(NOW + 350, Isolation.LOG_END) == (NOW + 400, 8, 1)
+    log.advance_high_watermark(13)
+    latest = log.offset_for_timestamp(-1, Isolation.HIGH_WATERMARK)
+    stable = log.offset_for_timestamp(-1, Isolation.LAST_STABLE)
+    earliest = log.offset_for_timestamp(-2, Isolation.HIGH_WATERMARK)
+    assert latest is not None
+    assert stable is not None
+    assert earliest is not None
+    assert (earliest.offset, stable.offset, latest.offset) == (0, 12, 13)
+    newest = log.offset_for_timestamp(-3, Isolation.HIGH_WATERMARK)
+    assert newest == (NOW + 900, 12, 2)
+
+
+@pytest.mark.invariant("P15")
+def test_a_follower_deletes_what_its_leader_deleted_once_it_is_committed() -> None:
+    log = opened(new_disk())
+    log.append_as_leader(batch(6), 0, NOW)
+    log.advance_high_watermark(2)
+    log.follow_log_start(4)
+    assert log.start_offset == 2
+    log.advance_high_watermark(6)
+    log.follow_log_start(4)
+    assert log.start_offset == 4
+    log.follow_log_start(1)
+    assert log.start_offset == 4
+
+
 def test_a_follower_takes_the_leaders_bytes() -> None:
     leader, follower = opened(new_disk()), opened(new_disk())
     for n in range(9):
