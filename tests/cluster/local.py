@@ -1,5 +1,6 @@
 """A cluster of real processes for tests: started with `rookery up`, faults by signals, facts over HTTP and Kafka."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -13,9 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
+from rookery.client import admin
+from rookery.client.cluster import Cluster, PartitionView
 from rookery.client.local import launcher
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
 
@@ -42,7 +42,7 @@ class LocalCluster:
         self.folder = folder
         self._nodes = nodes
         self._options = options
-        self._admin: AdminClient | None = None
+        self._paused: set[int] = set()
         self.file: ClusterFile = self.up()
 
     # --- life -----------------------------------------------------------------------------------------------
@@ -82,14 +82,17 @@ class LocalCluster:
 
     def pause(self, node_id: int) -> None:
         os.kill(self.node(node_id).pid, signal.SIGSTOP)
+        self._paused.add(node_id)
 
     def resume(self, node_id: int) -> None:
         os.kill(self.node(node_id).pid, signal.SIGCONT)
+        self._paused.discard(node_id)
 
     def resume_all(self) -> None:
         for node in self.file.nodes:
             if not launcher.has_ended(node):
                 self.resume(node.id)
+        self._paused.clear()
 
     def wipe(self, node_id: int) -> None:
         """An empty disk for a node that is down."""
@@ -126,21 +129,29 @@ class LocalCluster:
     def log(self, node_id: int) -> str:
         return (Path(self.node(node_id).data) / "node.log").read_text()
 
-    def admin(self) -> AdminClient:
-        """One client for all questions: librdkafka forgets what it was asked when the client is dropped."""
-        if self._admin is None:
-            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        return self._admin
+    @property
+    def awake(self) -> str:
+        """Addresses of nodes that run and are not paused: they answer."""
+        nodes = [n for n in self.file.nodes if n.id not in self._paused and not launcher.has_ended(n)]
+        return ",".join(node.kafka for node in nodes)
 
     def create_topic(
         self, name: str, partitions: int = 1, replicas: int = -1, config: dict[str, str] | None = None
     ) -> None:
-        topic = NewTopic(name, partitions, replicas, config=config or {})
-        self.admin().create_topics([topic])[name].result(WAIT_S)
+        async def create() -> None:
+            async with Cluster(self.awake) as cluster:
+                await admin.create_topic(cluster, admin.NewTopic(name, partitions, replicas, config))
 
-    def partition(self, topic: str, index: int = 0) -> Any:
-        """librdkafka's view: .leader, .replicas, .isrs."""
-        return self.admin().list_topics(topic, timeout=WAIT_S).topics[topic].partitions[index]
+        asyncio.run(create())
+
+    def partition(self, topic: str, index: int = 0) -> PartitionView:
+        """The partition as some node that is awake tells."""
+
+        async def ask() -> PartitionView:
+            async with Cluster(self.awake, request_timeout_s=10) as cluster:
+                return (await cluster.topic(topic)).partitions[index]
+
+        return asyncio.run(ask())
 
     def leader(self, topic: str, index: int = 0) -> int:
         found = wait_for(lambda: self.partition(topic, index).leader > 0 and self.partition(topic, index), "a leader")
@@ -155,7 +166,7 @@ class LocalCluster:
     def wait_in_sync(self, topic: str, partitions: int = 1, replicas: int = 3) -> None:
         for index in range(partitions):
             wait_for(
-                lambda index=index: len(self.partition(topic, index).isrs) == replicas,  # type: ignore[misc]
+                lambda index=index: len(self.partition(topic, index).isr) == replicas,  # type: ignore[misc]
                 f"{topic}-{index} to have {replicas} replicas in sync",
             )
 

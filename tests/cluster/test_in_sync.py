@@ -35,7 +35,7 @@ def _all_awake(cluster: LocalCluster) -> Iterator[None]:
 def send(cluster: LocalCluster, topic: str, count: int = 1, **options: object) -> list[KafkaError | None]:
     """Produce without the client's own retries; the outcome of each record."""
     producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap, "acks": "all", "retries": 0, "request.timeout.ms": 5000, **options}
+        {"bootstrap.servers": cluster.awake, "acks": "all", "retries": 0, "request.timeout.ms": 5000, **options}
     )
     outcomes: list[KafkaError | None] = []
     for number in range(count):
@@ -46,7 +46,7 @@ def send(cluster: LocalCluster, topic: str, count: int = 1, **options: object) -
 
 def visible(cluster: LocalCluster, topic: str, timeout_s: float = 2.0) -> list[bytes]:
     """What a consumer sees of partition 0 within a time."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": cluster.awake, "group.id": "none", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
     seen: list[bytes] = []
     deadline = time.monotonic() + timeout_s
@@ -64,7 +64,7 @@ def followers(cluster: LocalCluster, topic: str) -> list[int]:
 
 
 def in_sync(cluster: LocalCluster, topic: str) -> set[int]:
-    return set(cluster.partition(topic).isrs)
+    return set(cluster.partition(topic).isr)
 
 
 @pytest.mark.row(53, 57, 58)
@@ -91,7 +91,7 @@ def test_far_behind_for_less_than_the_lag_time_stays(cluster: LocalCluster) -> N
     cluster.wait_in_sync("burst")
     leader = cluster.leader("burst")
     shrinks = cluster.log(leader).count("isr.shrink partition=burst-0")
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": 1, "linger.ms": 20})
+    producer = Producer({"bootstrap.servers": cluster.awake, "acks": 1, "linger.ms": 20})
     slow = followers(cluster, "burst")[0]
     cluster.pause(slow)
     begun = time.monotonic()
