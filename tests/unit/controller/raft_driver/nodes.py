@@ -90,7 +90,10 @@ class Member:
 
     def again(self) -> "Member":
         """The same node, to be started anew on its disk."""
-        return Member(self.settings, self.endpoint, self.disk, self.tls)
+        return self.again_on(self.disk)
+
+    def again_on(self, disk: Disk | None) -> "Member":
+        return Member(self.settings, self.endpoint, disk, self.tls)
 
     def propose(self, *values: bytes) -> int:
         return self.node.propose(self.words.leader[1], values)
