@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
+
 from rookery.client import admin
 from rookery.client.cluster import Cluster, PartitionView
 from rookery.client.local import launcher
@@ -43,6 +45,7 @@ class LocalCluster:
         self._nodes = nodes
         self._options = options
         self._paused: set[int] = set()
+        self._admin: AdminClient | None = None
         self.file: ClusterFile = self.up()
 
     # --- life -----------------------------------------------------------------------------------------------
@@ -134,6 +137,12 @@ class LocalCluster:
         """Addresses of nodes that run and are not paused: they answer."""
         nodes = [n for n in self.file.nodes if n.id not in self._paused and not launcher.has_ended(n)]
         return ",".join(node.kafka for node in nodes)
+
+    def admin(self) -> AdminClient:
+        """librdkafka's admin client: one for all calls, since it forgets what it was asked when it is dropped."""
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin
 
     def create_topic(
         self, name: str, partitions: int = 1, replicas: int = -1, config: dict[str, str] | None = None
