@@ -376,6 +376,11 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a request is arriving or an answer is awaited."""
         return bool(self._queue or self._frames.buffered)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Answers that the client has not taken."""
+        return self._unsent + self._behind + self._transport.get_write_buffer_size()
+
     def close(self) -> None:
         """End the connection once what was written is sent."""
         self._closed = self._may_be_held = True

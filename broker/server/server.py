@@ -130,6 +130,10 @@ class Server(Service):
         host, port = listening.address
         _log.info("server.listening", listener=listener.name, host=host, port=port)
 
+    @property
+    def connections(self) -> list[Connection]:
+        return list(self._shared.open) if self._shared is not None else []
+
     def port(self, listener: str) -> int:
         """The port a listener got; what was asked for may have been 0."""
         return self._listening[listener].address[1]
