@@ -7,9 +7,9 @@ its log parted from the leader's) steps aside and does not hold up the others.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from rookery.broker.replication.follower_session import FollowerSession, Key, Position
@@ -23,9 +23,18 @@ from rookery.core.net.network import Network
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from rookery.core.wire.apis.fetch import FETCH, FetchRequest, FetchResponse, PartitionData, ReplicaState
+from rookery.core.wire.apis.list_offsets import (
+    LIST_OFFSETS,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from rookery.core.wire.primitives import Buffer
 
 FETCH_VERSION_MAX = 16
+LIST_OFFSETS_VERSION_MAX = 7
+EARLIEST = -2
 FIRST_PAUSE_S = 0.02
 _log = get_logger("broker.replication.follower")
 
@@ -64,9 +73,13 @@ class Followed(Protocol):
     def synced(self) -> "asyncio.Future[None] | None":
         """None, or done when what was applied may be acknowledged."""
 
-    async def truncate_to_leader(self, epoch: int, end_offset: int) -> None: ...
+    @property
+    def cut(self) -> "asyncio.Future[None] | None":
+        """None, or done when the log, which is being cut, may be used again."""
 
-    async def restart_at(self, offset: int) -> None: ...
+    def truncate_to_leader(self, epoch: int, end_offset: int) -> "asyncio.Future[None]": ...
+
+    def restart_at(self, offset: int) -> "asyncio.Future[None]": ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,14 +255,9 @@ class LeaderFollower:
     def _send(self, connection: Connection, version: int) -> bool:
         """Send the next fetch; False when there is nothing to fetch now."""
         self._resume_due()
+        positions = self._positions()
         if len(self._aside) >= len(self._partitions):
             return False
-        names = self._partitions if self._session.begins else self._moved
-        positions = {
-            key: self._partitions[key].position()
-            for key in names
-            if key in self._partitions and key not in self._aside
-        }
         part = self._session.next_request(positions, self._gone)
         self._moved.clear()
         self._gone.clear()
@@ -276,6 +284,19 @@ class LeaderFollower:
 
         connection.call(FETCH, version, request, received)
         return True
+
+    def _positions(self) -> dict[Key, Position]:
+        """Where the partitions stand that the leader has to be told of."""
+        positions = {}
+        for key in list(self._partitions if self._session.begins else self._moved):
+            partition = self._partitions.get(key)
+            if partition is None or key in self._aside:
+                continue
+            if partition.cut is None:
+                positions[key] = partition.position()
+            else:  # begun by the follower of another leader
+                self._wait_for(key, partition, partition.cut)
+        return positions
 
     def _resume_due(self) -> None:
         """Partitions whose pause is over are fetched again."""
@@ -313,7 +334,7 @@ class LeaderFollower:
 
     def _apply_partition(self, key: Key, data: PartitionData, now_ms: int) -> None:
         partition = self._partitions.get(key)
-        if partition is None or key in self._aside:
+        if partition is None or key in self._aside or partition.cut is not None:
             return
         if self._session.sent(key) != partition.position():
             return  # it moved on since it was asked for
@@ -322,9 +343,8 @@ class LeaderFollower:
                 self._on_error(key, partition, data)
             elif data.diverging_epoch is not None and data.diverging_epoch.epoch >= 0:
                 diverging = data.diverging_epoch
-                self._wait_for(
-                    key, partition, partition.truncate_to_leader(diverging.epoch, diverging.end_offset)
-                )
+                cut = partition.truncate_to_leader(diverging.epoch, diverging.end_offset)
+                self._wait_for(key, partition, cut)
             else:
                 self._tried.pop(key, None)
                 self._high_watermarks[key] = data.high_watermark
@@ -337,14 +357,17 @@ class LeaderFollower:
                 )
                 synced = partition.synced()
                 if synced is not None:
-                    self._wait_for(key, partition, _awaited(synced))
+                    self._wait_for(key, partition, synced)
+        except TruncationBelowHighWatermarkError as error:
+            self._put_aside(key, _Aside(until=_FOREVER))
+            self._on_failed(partition, error)
         except KafkaError as error:
             self._step_aside(key, partition, str(error))
 
     def _on_error(self, key: Key, partition: Followed, data: PartitionData) -> None:
         code = ErrorCode(data.error_code)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._wait_for(key, partition, partition.restart_at(data.log_start_offset))
+            self._find_start(key, partition)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             self._put_aside(key, _Aside(until=_FOREVER))  # until this broker's metadata has caught up
         elif code in _LEADER_BEHIND:
@@ -368,17 +391,16 @@ class LeaderFollower:
             "follower.partition.waits", partition=str(partition.topic_partition), reason=reason, pause_s=pause
         )
 
-    def _wait_for(self, key: Key, partition: Followed, work: Coroutine[Any, Any, None]) -> None:
-        """Something waits for the disk: the partition steps aside until it is done."""
+    def _wait_for(self, key: Key, partition: Followed, work: "asyncio.Future[None]") -> None:
+        """The partition steps aside until the disk has done `work`, which is not this follower's to end."""
         if self._tasks is None:
-            work.close()
             return
         self._put_aside(key, _Aside(until=_FOREVER))
 
         async def run() -> None:
             try:
-                await work
-            except (KafkaError, LogDirFailed, TruncationBelowHighWatermarkError) as error:
+                await asyncio.shield(work)
+            except (KafkaError, LogDirFailed) as error:
                 self._on_failed(partition, error)
                 return
             if self._partitions.get(key) is partition:
@@ -386,9 +408,42 @@ class LeaderFollower:
 
         self._tasks.create_task(run(), name=f"disk {partition.topic_partition}")
 
+    def _find_start(self, key: Key, partition: Followed) -> None:
+        """The leader has nothing to go on from at this replica's end: ask where its log starts."""
+        connection, asked = self._connection, partition.position()
+        self._put_aside(key, _Aside(until=_FOREVER))
+        if connection is None:
+            return
+        place = partition.topic_partition
+        request = ListOffsetsRequest(
+            replica_id=self._node_id,
+            topics=[
+                ListOffsetsTopic(
+                    name=place.topic,
+                    partitions=[
+                        ListOffsetsPartition(
+                            partition_index=place.partition,
+                            current_leader_epoch=asked.leader_epoch,
+                            timestamp=EARLIEST,
+                        )
+                    ],
+                )
+            ],
+        )
 
-async def _awaited(synced: "asyncio.Future[None]") -> None:
-    await synced
+        def found(response: ListOffsetsResponse | None, error: BaseException | None) -> None:
+            if self._partitions.get(key) is not partition or key not in self._aside:
+                return
+            answer = response.topics[0].partitions[0] if response is not None else None
+            if answer is None or answer.error_code or partition.position() != asked or partition.cut is not None:
+                self._resume(key)
+                return
+            try:
+                self._wait_for(key, partition, partition.restart_at(answer.offset))
+            except TruncationBelowHighWatermarkError as refusal:
+                self._on_failed(partition, refusal)
+
+        connection.call(LIST_OFFSETS, connection.version_for(LIST_OFFSETS, LIST_OFFSETS_VERSION_MAX), request, found)
 
 
 _FOREVER = float("inf")

@@ -114,8 +114,9 @@ class InSyncSets(Service):
                 return
             self.failed_updates += 1
             _log.warning("isr.refused", partition=str(partition.topic_partition), error=code.name)
-            if code in _REFUSED and partition.leading is not None:
-                partition.leading.on_refused()
+            if code in _REFUSED:
+                if partition.leading is not None and partition.leading.pending_proposal() == proposal:
+                    partition.leading.on_refused()  # and not a later one, which may yet be taken
                 return
             if not code.retriable and code != ErrorCode.STALE_BROKER_EPOCH:
                 return  # the metadata log brings what is newer than this broker knew

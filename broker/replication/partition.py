@@ -6,8 +6,8 @@ far the followers have come; while it follows, what it fetches from the leader i
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from rookery.broker.log.partition_log import Isolation, LeaderAppend, PartitionLog, PartitionRead
@@ -119,8 +119,8 @@ class Partition:
     """`wake` is called with the partition whenever something that a request may wait for has changed."""
 
     __slots__ = (
-        "_leads", "_node_id", "_peers", "_settings", "_storage", "_wake", "bytes_in", "index", "leading", "log",
-        "offline", "state", "topic", "topic_id", "topic_partition",
+        "_leads", "_node_id", "_peers", "_settings", "_storage", "_wake", "bytes_in", "cut", "index", "leading",
+        "log", "offline", "state", "topic", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -144,7 +144,10 @@ class Partition:
         self._leads = False
         self.state = _NOBODY
         self.leading: LeaderState | None = None
-        """The leader's view of its followers; None while another broker leads."""
+        """The leader's view of its followers; None while another broker leads, or the log is being cut."""
+        self.cut: asyncio.Future[None] | None = None
+        """Done when the log has been cut; until then nobody may use it, whatever the cluster decides
+        meanwhile."""
         self.offline = False
         """The directory that holds the log has failed."""
         self.bytes_in = 0
@@ -177,6 +180,8 @@ class Partition:
         self._leads = state.leader == self._node_id
         if not self._leads:
             self.leading = None
+        elif self.cut is not None:
+            self.leading = None  # leadership begins when it is known where the log ends
         elif self.leading is None or state.leader_epoch != was.leader_epoch:
             self._begin_to_lead(state)
         else:
@@ -262,6 +267,8 @@ class Partition:
             raise UnknownLeaderEpochError(text)
         if state.leader != self._node_id:
             raise NotLeaderOrFollowerError(f"{self.topic_partition} is led by broker {state.leader}")
+        if self.cut is not None:
+            raise NotLeaderOrFollowerError(f"{self.topic_partition}: the log of the new leader is still being cut")
 
     # --- writing -----------------------------------------------------------------------------------------
 
@@ -366,12 +373,28 @@ class Partition:
         if moved or len(records):
             self._wake(self)
 
-    async def truncate_to_leader(self, epoch: int, end_offset: int) -> None:
-        """Cut off what the leader, whose history up to `epoch` ends at `end_offset`, does not have."""
+    def truncate_to_leader(self, epoch: int, end_offset: int) -> "asyncio.Future[None]":
+        """Begin to cut off what the leader, whose history up to `epoch` ends at `end_offset`, does not
+        have."""
         log = self.log
         offset = truncation_offset(
             leader_epoch=epoch, leader_end=end_offset, epochs=log.log.epochs, log_end=log.end_offset
         )
+        return self._cut_to(offset)
+
+    def restart_at(self, offset: int) -> "asyncio.Future[None]":
+        """The leader's log starts at `offset` and has nothing in common with this one: what lies behind
+        goes, and where this log ends before, it begins anew there."""
+        if offset < self.log.end_offset:
+            return self._cut_to(offset)
+        _log.warning(
+            "log.restarted", partition=str(self.topic_partition), at=offset, end=self.log.end_offset,
+            reason="the leader's log starts later than this one ends",
+        )  # fmt: skip
+        return self._begin_cut(self._storage.restart_at(self.log, offset))
+
+    def _cut_to(self, offset: int) -> "asyncio.Future[None]":
+        log = self.log
         recovering = self.state.leader_recovery_state is image.LeaderRecoveryState.RECOVERING
         unclean = recovering or self._settings.unclean_elections
         check_truncation(offset, log.high_watermark, unclean=unclean, partition=str(self.topic_partition))
@@ -379,15 +402,24 @@ class Partition:
             "log.truncated", partition=str(self.topic_partition), start=offset, end=log.end_offset,
             leader=self.state.leader, leader_epoch=self.state.leader_epoch,
         )  # fmt: skip
-        await self._storage.truncate(log, offset)
+        return self._begin_cut(self._storage.truncate(log, offset))
 
-    async def restart_at(self, offset: int) -> None:
-        """The leader has deleted all that this replica could go on from: begin anew where it begins."""
-        _log.warning(
-            "log.restarted", partition=str(self.topic_partition), at=offset, end=self.log.end_offset,
-            reason="the leader's log starts later than this one ends",
-        )  # fmt: skip
-        await self._storage.restart_at(self.log, offset)
+    def _begin_cut(self, work: Coroutine[Any, Any, object]) -> "asyncio.Future[None]":
+        """The partition owns this work: it goes on also when whoever asked for it is gone."""
+
+        async def cut() -> None:
+            await work
+
+        self.cut = task = asyncio.get_running_loop().create_task(cut(), name=f"cut {self.topic_partition}")
+        task.add_done_callback(self._cut_done)
+        return task
+
+    def _cut_done(self, task: "asyncio.Future[None]") -> None:
+        self.cut = None
+        failed = task.cancelled() or task.exception() is not None
+        if self._leads and self.leading is None and not self.offline and not failed:
+            self._begin_to_lead(self.state)
+        self._wake(self)
 
     def go_offline(self) -> None:
         """The directory that holds the log has failed."""
