@@ -7,6 +7,7 @@ queued, `tick` does what time demands, and the quorum tells it what is committed
 runs in a node, on its event loop, and in a simulator, in virtual time.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from rookery.controller.snapshots import Snapshots, write_snapshot
 from rookery.controller.state import brokers, features
 from rookery.controller.state.decision import Decision, decided
 from rookery.controller.upkeep import Upkeep
-from rookery.controller.writer import Writer
+from rookery.controller.writer import Prepared, Writer, prepare
 from rookery.core.clock import Clock
 from rookery.core.errors import (
     KafkaError,
@@ -32,13 +33,21 @@ from rookery.core.errors import (
 from rookery.core.logs import get_logger
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.image import Image
+from rookery.core.metadata.records import NoOpRecord, Record
 
 _log = get_logger("controller")
 R = TypeVar("R")
 NO_LEADER = -1
+OFFLOADED_FROM = 2000
+"""Partitions in the cluster from which heavy work is done off the loop."""
 
 Answer = Callable[[Any], None]
 """Takes the reply, or the KafkaError in its place; called exactly once."""
+
+
+Work = Callable[[], Any]
+Offload = Callable[[Work, Callable[[Any], None]], None]
+"""Does work elsewhere and hands over its result later, on this loop."""
 
 
 @dataclass(slots=True)
@@ -48,6 +57,7 @@ class _Event(Generic[R]):
     answer: Answer | None
     queued: float
     deadline: float
+    heavy: bool = False
 
     def end(self, outcome: R | KafkaError) -> None:
         answer, self.answer = self.answer, None
@@ -68,10 +78,11 @@ class Controller:
         publish: Callable[[Changes], None] = lambda changes: None,
         deactivated: Callable[[], None] = lambda: None,
         take_snapshot: Callable[[Image], None] | None = None,
+        offload: Offload | None = None,
     ) -> None:
         """`wake` is called when there is something for `run`; `publish` gets every committed change;
-        `deactivated` hears when this node stops being active; `take_snapshot` writes an image down (by default
-        on the spot)."""
+        `deactivated` hears when this node stops being active; `take_snapshot` writes an image down, `offload`
+        does what takes long in a big cluster (by default both happen on the spot)."""
         self.settings = settings
         self.metrics = ControllerMetrics()
         self.sessions = Sessions(session_s=settings.session_s, grace_s=settings.reconnect_grace_s)
@@ -85,6 +96,9 @@ class Controller:
         self._waiting: deque[_Event[Any]] = deque()
         self._leader = (NO_LEADER, 0)
         self._epoch: int | None = None
+        self._offload = offload
+        self._busy = False
+        self._fencing: set[int] = set()
         self._deactivated = deactivated
 
     @property
@@ -115,11 +129,18 @@ class Controller:
             raise self._not_controller()
 
     def submit(
-        self, name: str, decide: Callable[[Image], Decision[R]], answer: Answer, *, timeout_s: float = 30.0
+        self,
+        name: str,
+        decide: Callable[[Image], Decision[R]],
+        answer: Answer,
+        *,
+        timeout_s: float = 30.0,
+        heavy: bool = False,
     ) -> None:
-        """Queue a request; `answer` gets its reply or its KafkaError, at the latest after `timeout_s`."""
+        """Queue a request; `answer` gets its reply or its KafkaError, at the latest after `timeout_s`. A `heavy`
+        one may touch every partition of the cluster."""
         now = self.now()
-        event = _Event(name, decide, answer, now, now + timeout_s)
+        event = _Event(name, decide, answer, now, now + timeout_s, heavy)
         if not self.active:
             event.end(self._not_controller())
         elif len(self._queue) + self._writer.parked >= self.settings.queue_max:
@@ -129,22 +150,24 @@ class Controller:
             self._wake()
 
     def run(self, events_max: int | None = None) -> bool:
-        """Handle up to `events_max` queued events; True if some are left."""
+        """Handle up to `events_max` queued events; True if some can be handled at once."""
         for _ in range(len(self._queue) if events_max is None else events_max):
-            if not self._queue:
+            if self._busy or not self._queue:
                 break
             self._handle(self._queue.popleft())
-        return bool(self._queue)
+        return bool(self._queue) and not self._busy
 
     def tick(self) -> None:
         """What the passage of time demands: fencing, rebalancing, timeouts, snapshots."""
         now = self.now()
         self._time_out(now)
-        if self.active:
+        if self.active and not self._busy:
+            waiting = len(self._queue)
             for overdue in self.sessions.overdue(self._writer.proposed, now):
                 self._fence(overdue.broker_id, overdue.early)
-            for name, decide in self._upkeep.due(now, self._writer.proposed):
-                self._handle(_Event(name, decide, None, now, now))
+            for work in self._upkeep.due(now, self._writer.proposed):
+                self._do(*work)
+            self.run(len(self._queue) - waiting)
         self._snapshots.tick(now, self.committed)
 
     # -- the quorum's listener
@@ -182,8 +205,8 @@ class Controller:
         self.sessions.begin(self.committed, now)
         self._upkeep.begin(now, self.committed)
         _log.info("controller.activated", node=self.settings.node_id, epoch=epoch, offset=self.committed.offset)
-        if not self.committed.features:
-            self._handle(_Event("bootstrap", lambda image: decided(features.bootstrap(), None), None, now, now))
+        self._do("activation", lambda image: decided(_first_records(image), None))
+        self.run()
 
     def _deactivate(self) -> None:
         _log.info("controller.deactivated", node=self.settings.node_id, epoch=self._epoch, leader=self._leader[0])
@@ -197,39 +220,82 @@ class Controller:
             event.end(self._not_controller())
         self._deactivated()
 
+    def _do(
+        self,
+        name: str,
+        decide: Callable[[Image], Decision[None]],
+        heavy: bool = False,
+        done: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Queue work of the controller's own, before what others ask."""
+
+        def ended(outcome: Any) -> None:
+            done()
+            if isinstance(outcome, KafkaError) and not isinstance(outcome, NotControllerError):
+                _log.error("controller.work.failed", work=name, error=str(outcome))
+
+        self._queue.appendleft(_Event(name, decide, ended, self.now(), math.inf, heavy))
+
     def _handle(self, event: _Event[Any]) -> None:
-        started = self.now()
+        """Decide now, or elsewhere where that may take long; meanwhile nothing else is decided."""
+        if self._epoch is None:
+            event.end(self._not_controller())
+            return
+        started, epoch, before = self.now(), self._epoch, self._writer.proposed
         self.metrics.events_started += 1
         self.metrics.queue_time.add(started - event.queued)
-        outcome = self._decide(event)
+
+        def work() -> Any:
+            return _decided(event, before, epoch)
+
+        if event.heavy and self._offload is not None and self.metrics.partitions > OFFLOADED_FROM:
+            self._busy = True
+            self._offload(work, lambda outcome: self._decided_elsewhere(event, started, epoch, outcome))
+        else:
+            self._finish(event, started, work())
+
+    def _decided_elsewhere(self, event: _Event[Any], started: float, epoch: int, outcome: Any) -> None:
+        self._busy = False
+        if self._epoch == epoch:
+            self._finish(event, started, outcome)
+        else:
+            event.end(self._not_controller())
+        self._wake()
+
+    def _finish(self, event: _Event[Any], started: float, outcome: Any) -> None:
+        """Propose what was decided; the reply waits until all that is proposed now is committed."""
+        if isinstance(outcome, tuple):
+            outcome = self._propose(*outcome)
         self._writer.park(lambda: event.end(outcome))
         if event.answer is not None:
             self._waiting.append(event)
         self.metrics.processing_time.add(self.now() - started)
 
-    def _decide(self, event: _Event[Any]) -> Any:
-        """The reply, or the error in its place, once all that is proposed now is committed."""
-        if self._epoch is None:
-            return self._not_controller()
+    def _propose(self, decision: Decision[R], prepared: Prepared | None) -> R | KafkaError:
         try:
-            decision = event.decide(self._writer.proposed)
             image = self._writer.proposed
-            if decision.records:
-                image = self._writer.propose(self._epoch, decision.records)
+            if prepared is not None:
+                self.check_active()
+                image = self._writer.propose(self._epoch or 0, prepared)
                 self._upkeep.proposed(self.now(), decision.records)
             return decision.reply(image)
         except KafkaError as error:
             return error
 
     def _fence(self, broker_id: int, early: bool) -> None:
-        now = self.now()
+        if broker_id in self._fencing:
+            return
+        self._fencing.add(broker_id)
         self.metrics.heartbeats_timed_out += not early
         self.metrics.early_fences += early
         why = "connection closed" if early else "session timed out"
         _log.warning("broker.silent", broker=broker_id, why=why)
         defaults = self.settings.defaults
-        self._handle(
-            _Event("fence", lambda image: decided(brokers.fence(image, broker_id, defaults), None), None, now, now)
+        self._do(
+            "fence",
+            lambda image: decided(brokers.fence(image, broker_id, defaults), None),
+            heavy=True,
+            done=lambda: self._fencing.discard(broker_id),
         )
 
     def _time_out(self, now: float) -> None:
@@ -246,3 +312,18 @@ class Controller:
         leader, epoch = self._leader
         known = f"node {leader} is (epoch {epoch})" if leader != NO_LEADER else "nobody is known to be"
         return NotControllerError(f"node {self.settings.node_id} is not the active controller; {known}")
+
+
+def _first_records(image: Image) -> list[Record]:
+    """What a new leader writes first: what a new cluster starts with, or a record that only shows where in the
+    log this epoch stands, so that later records are replayed once, at the offsets they get."""
+    return [NoOpRecord()] if image.features else [*features.bootstrap()]
+
+
+def _decided(event: _Event[R], before: Image, epoch: int) -> tuple[Decision[R], Prepared | None] | KafkaError:
+    """The costly part of handling an event. Touches nothing but values, so it may run in a thread."""
+    try:
+        decision = event.decide(before)
+    except KafkaError as error:
+        return error
+    return decision, prepare(before, decision.records, epoch) if decision.records else None

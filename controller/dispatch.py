@@ -21,7 +21,16 @@ from rookery.controller.state.producer_ids import allocate_producer_ids
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.image import Image
 
-Decide = Callable[[Image], Decision[Any]]
+_HEAVY = (
+    q.RegisterBrokerRequest,
+    q.UnregisterBrokerRequest,
+    q.ElectLeadersRequest,
+    q.ReassignPartitionsRequest,
+    q.ListReassignmentsRequest,
+    q.CreateTopicsRequest,
+    q.CreatePartitionsRequest,
+    q.AlterConfigsRequest,
+)
 
 
 class Dispatch:
@@ -53,8 +62,20 @@ class Dispatch:
         handler = self._handlers[type(request)]
         if isinstance(request, q.HeartbeatRequest):
             self._heard(request)
-        name = type(request).__name__
-        self._controller.submit(name, lambda image: handler(image, request), answer, timeout_s=timeout_s)
+        self._controller.submit(
+            type(request).__name__,
+            lambda image: handler(image, request),
+            answer,
+            timeout_s=timeout_s,
+            heavy=self._heavy(request),
+        )
+
+    def _heavy(self, request: Any) -> bool:
+        """Whether the request may touch every partition: a broker comes or goes, or all are asked about."""
+        if isinstance(request, q.HeartbeatRequest):
+            broker = self._controller.committed.brokers.get(request.broker_id)
+            return broker is None or broker.fenced or request.want_fence or request.want_shut_down
+        return isinstance(request, _HEAVY)
 
     def _heard(self, request: q.HeartbeatRequest) -> None:
         """A heartbeat counts when it arrives, not when its turn comes: a busy controller fences nobody."""
@@ -97,8 +118,12 @@ class Dispatch:
 
     def _unregister(self, image: Image, request: q.UnregisterBrokerRequest) -> Decision[q.UnregisterBrokerReply]:
         decision = brokers.unregister_broker(image, request, self._defaults)
-        self._controller.sessions.forget(request.broker_id)
-        return decision
+
+        def reply(after: Image) -> q.UnregisterBrokerReply:
+            self._controller.sessions.forget(request.broker_id)
+            return decision.reply(after)
+
+        return Decision(decision.records, reply)
 
     def _producer_ids(
         self, image: Image, request: q.AllocateProducerIdsRequest

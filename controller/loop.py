@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
-from rookery.controller.controller import Controller
+from rookery.controller.controller import Controller, Work
 from rookery.controller.dispatch import Dispatch
 from rookery.controller.quorum import Quorum
 from rookery.controller.settings import ControllerSettings
@@ -39,6 +39,7 @@ class ControllerLoop(Service):
         self._failed: asyncio.Future[None] | None = None
         self._inactive: asyncio.Future[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
+        self._elsewhere: asyncio.Task[None] | None = None
         self.controller = Controller(
             settings,
             quorum,
@@ -47,6 +48,7 @@ class ControllerLoop(Service):
             publish=publish,
             deactivated=self._deactivated,
             take_snapshot=self._take_snapshot,
+            offload=self._offload,
         )
         self._dispatch = Dispatch(self.controller, uuid4)
 
@@ -84,8 +86,9 @@ class ControllerLoop(Service):
                 self.controller.tick()
         finally:
             self._loop = None
-            if self._snapshot is not None:
-                self._snapshot.cancel()
+            for task in (self._snapshot, self._elsewhere):
+                if task is not None:
+                    task.cancel()
 
     def _wake(self) -> None:
         if self._loop is not None and not self._scheduled:
@@ -105,6 +108,17 @@ class ControllerLoop(Service):
         if self._failed is not None and not self._failed.done():
             self._failed.set_exception(error)
 
+    def _offload(self, work: Work, done: Callable[[Any], None]) -> None:
+        """Do `work` in a thread. One at a time: the controller decides nothing else meanwhile."""
+        if self._loop is None:
+            done(work())
+            return
+        self._elsewhere = self._loop.create_task(self._in_thread(work, done), name="controller-decision")
+        self._elsewhere.add_done_callback(self._task_done)
+
+    async def _in_thread(self, work: Work, done: Callable[[Any], None]) -> None:
+        done(await asyncio.to_thread(work))
+
     def _deactivated(self) -> None:
         inactive, self._inactive = self._inactive, None
         if inactive is not None and not inactive.done():
@@ -113,9 +127,9 @@ class ControllerLoop(Service):
     def _take_snapshot(self, image: Image) -> None:
         if self._loop is not None and (self._snapshot is None or self._snapshot.done()):
             self._snapshot = self._loop.create_task(self._write_snapshot(image), name="metadata-snapshot")
-            self._snapshot.add_done_callback(self._snapshot_done)
+            self._snapshot.add_done_callback(self._task_done)
 
-    def _snapshot_done(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._fail(error)

@@ -14,7 +14,8 @@ _log = get_logger("controller")
 ELECTIONS_MAX = 1000
 """Preferred elections per check, so that a rebalance never stops the world."""
 
-Work = tuple[str, Callable[[Image], Decision[None]]]
+Work = tuple[str, Callable[[Image], Decision[None]], bool]
+"""Its name, the decision, and whether it may touch every partition."""
 
 
 class Upkeep:
@@ -40,9 +41,9 @@ class Upkeep:
         if self._settings.rebalance_check_s and now >= self._rebalance_at:
             self._rebalance_at = now + self._settings.rebalance_check_s
             if worst_imbalance(image) > self._settings.rebalance_percentage / 100:
-                yield "rebalance", self._rebalance
+                yield "rebalance", self._rebalance, True
         if self._settings.idle_record_s and now >= self._idle_at:
-            yield "idle", lambda image: decided([NoOpRecord()], None)
+            yield "idle", lambda image: decided([NoOpRecord()], None), False
 
     def _rebalance(self, image: Image) -> Decision[None]:
         records = rebalance(image, self._settings.defaults, ELECTIONS_MAX)

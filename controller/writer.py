@@ -23,6 +23,15 @@ Release = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """Records that fit onto an image, with all that is costly done: replayed and encoded."""
+
+    records: Sequence[Record]
+    values: list[bytes]
+    changes: Changes
+
+
+@dataclass(frozen=True, slots=True)
 class _Proposal:
     epoch: int
     last_offset: int
@@ -50,15 +59,15 @@ class Writer:
     def parked(self) -> int:
         return len(self._parked)
 
-    def propose(self, epoch: int, records: Sequence[Record]) -> Image:
-        """Propose `records` as one batch; the image they lead to is the proposed one from now on. Raises
+    def propose(self, epoch: int, prepared: Prepared) -> Image:
+        """Propose the records as one batch; the image they lead to is the proposed one from now on. Raises
         NotControllerError, and proposes nothing, unless this node leads `epoch`."""
-        before = self.proposed
-        first = before.offset + 1
-        changes = _replay(before, records, first, epoch)  # before anything is written: it must fit
-        last = self._quorum.propose(epoch, [encode(record) for record in records])
-        if last != first + len(records) - 1:  # the quorum's own records lie in between
-            changes = _replay(before, records, last - len(records) + 1, epoch)
+        changes = prepared.changes
+        if changes.before is not self.proposed:
+            raise RuntimeError("the records were prepared for another image")
+        last = self._quorum.propose(epoch, prepared.values)
+        if last != changes.after.offset:  # the quorum's own records lie in between
+            changes = _replay(changes.before, prepared.records, last - len(prepared.records) + 1, epoch)
         if last > self.committed.offset:
             self._proposals.append(_Proposal(epoch, last, changes))
         return changes.after
@@ -95,6 +104,12 @@ class Writer:
         self._proposals.clear()
         self._parked.clear()
         return dropped
+
+
+def prepare(before: Image, records: Sequence[Record], epoch: int) -> Prepared:
+    """Replay and encode before anything is written: what does not fit must not get into the log. Pure."""
+    changes = _replay(before, records, before.offset + 1, epoch)
+    return Prepared(records, [encode(record) for record in records], changes)
 
 
 def _replay(before: Image, records: Sequence[Record], first: int, epoch: int) -> Changes:

@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import uvloop
 
 from rookery.broker.node.controller_role import ControllerRole
 from rookery.controller.app import claim_metadata_folder
+from rookery.controller.writer import Prepared
 from rookery.core import logs
 from rookery.core.clock import SystemClock
 from rookery.core.config import node as keys
@@ -27,7 +27,7 @@ from rookery.core.config.loading import read_properties
 from rookery.core.config.options import Settings
 from rookery.core.disk import FileDisk
 from rookery.core.metadata.changes import Changes
-from rookery.core.metadata.records import Record, TopicRecord
+from rookery.core.metadata.records import TopicRecord
 from rookery.core.metadata.snapshot import state_hash
 from rookery.core.metrics import Metrics
 from rookery.core.service import ServiceGroup
@@ -45,9 +45,9 @@ class SideDoor:
         writer = self._controller._writer
         propose, publish = writer.propose, self._controller._publish
 
-        def propose_and_die(epoch: int, records: Sequence[Record]) -> Any:
-            image = propose(epoch, records)
-            if self._doom == "appended" and any(isinstance(record, TopicRecord) for record in records):
+        def propose_and_die(epoch: int, prepared: Prepared) -> Any:
+            image = propose(epoch, prepared)
+            if self._doom == "appended" and any(isinstance(record, TopicRecord) for record in prepared.records):
                 os.kill(os.getpid(), signal.SIGKILL)
             return image
 

@@ -1,11 +1,12 @@
 """The single writer: answers wait for commit, what is lost with leadership is dropped, time is kept."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
+from rookery.controller.state.features import bootstrap
 from rookery.core.errors import (
     NotControllerError,
     RequestTimedOutError,
@@ -13,6 +14,7 @@ from rookery.core.errors import (
     ThrottlingQuotaExceededError,
 )
 from rookery.core.metadata import requests as q
+from rookery.core.metadata.codec import decode
 from rookery.core.metadata.features import ELR_VERSION
 from rookery.core.metadata.snapshot import state_hash
 from rookery.core.metrics import Metrics
@@ -96,10 +98,10 @@ def test_a_restarted_controller_has_the_same_state_from_the_log_or_from_a_snapsh
 def test_a_new_cluster_starts_with_its_features_switched_on() -> None:
     desk = Desk().lead()
     assert desk.controller.committed.features[ELR_VERSION] == 1
-    offset = desk.controller.committed.offset
     desk.restart()
     desk.lead()
-    assert desk.controller.committed.offset == offset  # once is enough
+    features = [b for b in desk.quorum.committed for value in b.values if decode(value) in bootstrap()]
+    assert len(features) == len(bootstrap())  # once is enough
 
 
 @pytest.mark.invariant("M7")
@@ -148,6 +150,58 @@ def test_events_are_handled_in_order_and_in_turns(desk: Desk) -> None:
     assert not desk.controller.run(2)
     desk.quorum.commit()
     assert order == ["a", "b", "c"]
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> tuple[Desk, list[Callable[[], None]]]:
+    """A controller whose heavy work is done when the test says so."""
+    monkeypatch.setattr("rookery.controller.controller.OFFLOADED_FROM", -1)
+    desk = Desk(reconnect_grace_s=0.0).lead()
+    desk.broker(1)
+    desk.broker(2)
+    desk.topic("a", 2, 2)
+    pending: list[Callable[[], None]] = []
+    desk.controller._offload = lambda work, done: pending.append(lambda: done(work()))
+    return desk, pending
+
+
+@pytest.mark.row(80)
+def test_while_heavy_work_is_done_elsewhere_nothing_else_is_decided(
+    elsewhere: tuple[Desk, list[Callable[[], None]]],
+) -> None:
+    desk, pending = elsewhere
+    desk.clock.advance(9.1)
+    desk.controller.tick()
+    ids = desk.submit(q.AllocateProducerIdsRequest(1, desk.controller.committed.brokers[1].epoch))
+    desk.controller.tick()  # nobody is fenced twice
+    desk.quorum.commit()
+    assert ids == []
+    assert not desk.controller.committed.brokers[2].fenced
+    while pending:
+        pending.pop()()
+        desk.controller.run()
+    desk.quorum.commit()
+    image = desk.controller.committed
+    assert image.brokers[1].fenced
+    assert image.brokers[2].fenced
+    assert ids[0].first == 0
+    assert desk.controller.metrics.heartbeats_timed_out == 2
+
+
+@pytest.mark.invariant("M2")
+def test_what_was_decided_elsewhere_for_a_lost_leadership_is_dropped(
+    elsewhere: tuple[Desk, list[Callable[[], None]]],
+) -> None:
+    desk, pending = elsewhere
+    answers = desk.submit(q.UnregisterBrokerRequest(2))
+    desk.quorum.resign()
+    desk.lead()
+    pending.pop()()
+    desk.quorum.commit()
+    assert isinstance(answers[0], NotControllerError)
+    assert 2 in desk.controller.committed.brokers
+    ids = desk.ask(q.AllocateProducerIdsRequest(1, desk.controller.committed.brokers[1].epoch))
+    assert ids.first == 0  # and work goes on
 
 
 @pytest.mark.row(69)
