@@ -76,7 +76,7 @@ def rd_consume(servers: str, start: TopicPartition, count: int, **options: Any) 
     return found
 
 
-@pytest.mark.row(5, 7, 32, 34, 143, 144)
+@pytest.mark.row(5, 7, 32, 34, 46, 143, 144)
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_librdkafka_reads_back_what_it_wrote(broker: OneBroker, codec: str, idempotent: bool) -> None:
@@ -91,8 +91,10 @@ async def test_librdkafka_reads_back_what_it_wrote(broker: OneBroker, codec: str
         assert offsets == list(range(500))
         found = rd_consume(servers, TopicPartition("orders", 0, OFFSET_BEGINNING), 500)
         assert [message.value() for message in found] == values
-        assert [message.headers() for message in found][7] == [("n", b"7")]
         assert [message.offset() for message in found] == offsets
+        one = found[7]
+        assert (one.topic(), one.partition(), one.key(), one.headers()) == ("orders", 0, b"k7", [("n", b"7")])
+        assert abs(one.timestamp()[1] - time.time() * 1000) < 60_000
 
     await asyncio.to_thread(client)
 

@@ -17,7 +17,7 @@ from rookery.core.wire.apis.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from rookery.core.wire.records import Codec, Record, build_batch, read_header, read_records
+from rookery.core.wire.records import Codec, Record, batches, build_batch, read_header, read_records
 from tests.unit.broker.talk import NOW_MS, QuietBroker, Talk, batch_of, fetch_request, produce_request
 
 ALL_VERSIONS = range(3, 12)
@@ -423,7 +423,7 @@ async def test_line_31_order_holds_where_batches_are_looked_into_off_the_loop(br
 # --- topics' own wishes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.row(32)
+@pytest.mark.row(32, 48)
 @pytest.mark.parametrize("theirs", ["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"])
 @pytest.mark.parametrize("ours", list(Codec))
 async def test_batches_are_stored_in_the_codec_of_the_topic(
@@ -438,6 +438,70 @@ async def test_batches_are_stored_in_the_codec_of_the_topic(
     wanted = named[theirs] if theirs in named else Codec[theirs.upper()]
     assert read_header(read.records or b"").codec == wanted
     assert [record.value for record in read_records(read.records or b"")] == values
+
+
+@pytest.mark.row(49)
+@pytest.mark.parametrize("codec", list(Codec))
+async def test_records_inside_are_checked_where_the_broker_is_told_to(codec: Codec) -> None:
+    """The batch is whole and its checksum right, but what is inside is not what the header says."""
+    broker = QuietBroker(config={"rookery.validate.records": "all"})
+    await broker.create("orders")
+    two, one = batch_of(b"a", b"b", codec=codec), batch_of(b"a", codec=codec)
+
+    def claim_one(batch: bytearray) -> None:
+        pack_into(">i", batch, 23, 0)
+        pack_into(">i", batch, 57, 1)
+
+    talk = broker.talk()
+    answer = await talk.produce("orders", resealed(two, claim_one))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert broker.partition("orders").log.end_offset == 0
+    assert (await talk.produce("orders", one)).error_code == ErrorCode.NONE
+    await broker.stop()
+
+
+@pytest.mark.row(49)
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+async def test_records_that_cannot_be_decompressed_are_invalid(broker: QuietBroker, codec: Codec) -> None:
+    await broker.create("orders", compression_type="zstd" if codec is not Codec.ZSTD else "gzip")
+
+    def spoil(batch: bytearray) -> None:
+        batch[61:] = bytes(len(batch) - 61)
+
+    answer = await broker.talk().produce("orders", resealed(batch_of(b"x" * 100, codec=codec), spoil))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert broker.partition("orders").log.end_offset == 0
+
+
+@pytest.mark.row(47)
+@pytest.mark.parametrize("base", [2**31 - 2, 2**32 - 2, 2**62])
+async def test_offsets_have_64_bits(broker: QuietBroker, base: int) -> None:
+    await broker.create("orders")
+    partition = broker.partition("orders")
+    partition.log.truncate_fully_and_start_at(base)
+    talk = broker.talk()
+    placed = [(await talk.produce("orders", batch_of(b"a", b"b"), acks=-1)).base_offset for _ in range(3)]
+    assert placed == [base, base + 2, base + 4]
+    read = await talk.fetch("orders", base + 3)
+    assert read_header(read.records or b"").base_offset == base + 2
+    assert read.high_watermark == base + 6
+
+
+@pytest.mark.row(31)
+async def test_a_single_partition_has_one_order_for_all(broker: QuietBroker) -> None:
+    await broker.create("orders")
+    writers, readers = [broker.talk() for _ in range(3)], [broker.talk() for _ in range(2)]
+    for number in range(10):
+        for name, talk in enumerate(writers):
+            talk.send(PRODUCE, 9, produce_request("orders", batch_of(b"%d-%d" % (name, number))))
+    seen = []
+    for reader in readers:
+        data = (await reader.fetch("orders", 0)).records or b""
+        seen.append([read_records(data, position)[0].value for position, _ in batches(data)])
+    assert seen[0] == seen[1]
+    for name in range(3):
+        own = [value for value in seen[0] if value is not None and value.startswith(b"%d-" % name)]
+        assert own == [b"%d-%d" % (name, number) for number in range(10)]
 
 
 async def test_each_partition_of_a_request_is_answered_by_itself(broker: QuietBroker) -> None:
