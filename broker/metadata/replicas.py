@@ -4,6 +4,9 @@ A replica that is open takes over a change at once. One that has to be made, rep
 a queue, because that waits for the disk; when its turn comes, what counts is what the image says *then*, so any
 number of changes in between cost nothing. Which replica leads, whom it follows and by which options it lives is
 decided here; what that means for its records is the partition's business.
+
+Until the metadata log has been replayed past this broker's own registration, nothing is done: what it says up to
+there was decided about an earlier incarnation, and to act on it would be to lead where another leads already.
 """
 
 import asyncio
@@ -65,11 +68,14 @@ class Replicas(Service):
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._active = False
 
     # --- changes of the image -------------------------------------------------------------------------------
 
     def publish(self, changes: Changes) -> None:
         """Carry out what concerns this broker."""
+        if not self._active:
+            return
         me = self._view.node_id
         for change in changes.partitions:
             hosted = change.after is not None and me in change.after.replicas
@@ -79,6 +85,14 @@ class Replicas(Service):
             self._follow_again(set(changes.brokers))
         if changes.configs:
             self._configure(changes.configs)
+
+    def activate(self) -> None:
+        """The image is as new as this broker's registration: make everything what it says, from now on."""
+        self._active = True
+        hosted = [each for each in self._view.image.partitions() if self._view.node_id in each[2].replicas]
+        for topic, index, partition in sorted(hosted, key=lambda each: (each[0].name, each[1])):
+            self._reconcile((topic.id, index), partition)
+        self._queue_strays()
 
     def _reconcile(self, key: Key, wanted: im.Partition | None) -> None:
         """Apply at once where the replica is open and stays, else queue."""
@@ -207,8 +221,8 @@ class Replicas(Service):
                 await self._log_dirs.delete(place)
                 _log.info("replica.deleted", partition=str(place))
 
-    def queue_strays(self) -> None:
-        """After the metadata log was replayed: logs of replicas that this broker is not to hold any more."""
+    def _queue_strays(self) -> None:
+        """Logs of replicas that this broker is not to hold any more."""
         image = self._view.image
         for place, topic_id in self._log_dirs.topic_ids.items():
             found = image.partition(topic_id, place.partition) if topic_id is not None else None

@@ -44,7 +44,7 @@ class Boot(Service):
         )
         await role.lifecycle.register()
         role.in_sync.broker_epoch = role.lifecycle.epoch
-        role.replicas.queue_strays()
+        role.replicas.activate()
         await role.replicas.settled()
         role.lifecycle.ready()
         await role.lifecycle.unfenced(UNFENCE_TIMEOUT_S)

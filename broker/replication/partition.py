@@ -119,8 +119,8 @@ class Partition:
     """`wake` is called with the partition whenever something that a request may wait for has changed."""
 
     __slots__ = (
-        "_leads", "_node_id", "_peers", "_settings", "_storage", "_wake", "bytes_in", "cut", "index", "leading",
-        "log", "offline", "state", "topic", "topic_id", "topic_partition",
+        "_leads", "_node_id", "_peers", "_settings", "_storage", "_synced", "_wake", "bytes_in", "cut", "index",
+        "leading", "log", "offline", "state", "topic", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -142,6 +142,7 @@ class Partition:
         self._peers = peers
         self._storage = storage
         self._leads = False
+        self._synced: asyncio.Future[None] | None = None
         self.state = _NOBODY
         self.leading: LeaderState | None = None
         """The leader's view of its followers; None while another broker leads, or the log is being cut."""
@@ -347,7 +348,8 @@ class Partition:
 
     def synced(self) -> "asyncio.Future[None] | None":
         """Where a follower may acknowledge only what is on its device: done when all that was fetched is."""
-        return self._storage.appended(self.log) if self.log.config.sync_before_ack else None
+        synced, self._synced = self._synced, None
+        return synced
 
     def is_committed(self, appended: LeaderAppend) -> bool:
         """Whether what was appended can be acknowledged to acks=all. A retry waits like the original."""
@@ -367,6 +369,7 @@ class Partition:
         if len(records):
             self.log.append_as_follower(records, now_ms)
             self.bytes_in += len(records)
+            self._synced = self._storage.appended(self.log)
         moved = self.log.advance_high_watermark(high_watermark)
         if leader_log_start > self.log.start_offset:
             self.log.follow_log_start(leader_log_start)
