@@ -22,7 +22,12 @@ from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.topic_metrics import TopicMetrics
 from rookery.core.clock import Clock
-from rookery.core.errors import InvalidRequiredAcksError, KafkaError, UnsupportedVersionError
+from rookery.core.errors import (
+    InvalidRequiredAcksError,
+    KafkaError,
+    TransactionalIdAuthorizationFailedError,
+    UnsupportedVersionError,
+)
 from rookery.core.wire.apis.produce import (
     PRODUCE,
     PartitionProduceResponse,
@@ -30,10 +35,12 @@ from rookery.core.wire.apis.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from rookery.core.wire.batch import TRANSACTIONAL
 from rookery.core.wire.primitives import Buffer
 from rookery.core.wire.served import Served
 
 Outcome = ProduceResponse | Pending[Any] | None
+FLAGS_AT = 22  # the low byte of a batch's attributes
 _ACKS = (1, -1, 0)
 
 
@@ -76,7 +83,7 @@ class ProduceHandler:
 
     def handle(self, request: ProduceRequest, call: Call) -> Outcome:
         run = _Run(request, call, self._clock.wall_ms())
-        refusal = _refusal(request) if request.acks not in _ACKS or request.transactional_id else None
+        refusal = _refusal(request)
         responses = []
         for topic in request.topic_data:
             name = topic.name
@@ -107,6 +114,8 @@ class ProduceHandler:
     ) -> None:
         """Write one batch, or put it aside if it has to be looked into; raises KafkaError if it is
         refused."""
+        if is_transactional(batch):
+            raise TransactionalIdAuthorizationFailedError("a transactional batch needs a transactional id")
         if partition.settings.opens_batches and self._must_open(partition, batch):
             run.unopened.append(Unopened(answer, partition, bytearray(batch or b"")))
         else:
@@ -189,6 +198,12 @@ class _Run:
         self.errors: ProduceErrors | None = None
         self.unopened: list[Unopened] = []
         self.waiting: list[Written] = []
+
+
+def is_transactional(batch: Buffer | None) -> bool:
+    """Whether a batch claims to be part of a transaction. Taken without one, it would hold back readers of
+    committed records for ever."""
+    return batch is not None and len(batch) > FLAGS_AT and bool(batch[FLAGS_AT] & TRANSACTIONAL)
 
 
 def _refusal(request: ProduceRequest) -> KafkaError | None:

@@ -539,6 +539,17 @@ async def test_a_transactional_request_gets_a_final_error(broker: QuietBroker) -
     assert not code.retriable
 
 
+async def test_a_transactional_batch_needs_a_transactional_id(broker: QuietBroker) -> None:
+    """Else anybody could hold back the readers of committed records for ever."""
+    await broker.create("orders")
+    talk = broker.talk()
+    batch = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    answer = await talk.produce("orders", batch)
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert (await talk.fetch("orders", 0, isolation_level=1)).last_stable_offset == 0
+    assert broker.partition("orders").log.end_offset == 0
+
+
 @pytest.mark.invariant("T4")
 async def test_a_broken_handler_closes_the_connection_rather_than_say_unknown_error(
     broker: QuietBroker, monkeypatch: pytest.MonkeyPatch
