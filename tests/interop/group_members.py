@@ -1,0 +1,121 @@
+"""Members of consumer groups as processes, whatever they are written in."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests import needs
+from tests.cluster.local import wait_for
+from tests.interop.java import toolchain
+
+ROOT = Path(__file__).parents[2]
+GO_SOURCES = Path(__file__).parent / "go"
+GO_BUILT = ROOT / "build" / "go" / "interop"
+JOIN_S = 30.0
+
+
+class MemberProcess:
+    """Collects what a member says."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.assigned: list[tuple[str, int]] = []
+        self.assignments = 0
+        """How many times the assignment changed."""
+        self.records: list[tuple[int, int, str]] = []
+        self.said: list[dict[str, Any]] = []
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            said = json.loads(line)
+            self.said.append(said)
+            if "assigned" in said:
+                self.assigned = [(topic, partition) for topic, partition in said["assigned"]]
+                self.assignments += 1
+            elif "record" in said:
+                _, partition, offset, value = said["record"]
+                self.records.append((partition, offset, value))
+            elif "value" in said:
+                self.records.append((said["partition"], said["offset"], said["value"]))
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(10)
+
+    def stop(self) -> None:
+        """Leave the group in order."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            self._process.stdin.close()
+        self.ended()
+
+    def ended(self, timeout_s: float = 60.0) -> None:
+        """Wait until it has ended by itself."""
+        try:
+            self._process.wait(timeout_s)
+        finally:
+            self._process.kill()
+        self._reader.join(10)
+
+
+def start(client: str, bootstrap: str, group: str, topic: str, **options: Any) -> MemberProcess:
+    if client == "java":
+        words = [*toolchain.command("GroupMember"), bootstrap, group, topic]
+        return MemberProcess([*words, options.get("strategy", "range"), options.get("instance") or "-"])
+    if client == "kafka-go":
+        return MemberProcess([go_program(), "member", bootstrap, group, topic])
+    module = "tests.interop.group_member"
+    return MemberProcess([sys.executable, "-m", module, client, bootstrap, group, topic, json.dumps(options)])
+
+
+@contextmanager
+def members(*started: MemberProcess) -> Iterator[list[MemberProcess]]:
+    """Members that are gone when the block ends."""
+    all_members = list(started)
+    try:
+        yield all_members
+    finally:
+        for member in all_members:
+            if member.alive:
+                member.kill()
+
+
+def shares(group: list[MemberProcess]) -> list[int]:
+    return sorted(len(member.assigned) for member in group)
+
+
+def wait_for_shares(group: list[MemberProcess], expected: list[int], timeout_s: float = JOIN_S) -> None:
+    """Wait until everybody has its share and no partition has two owners."""
+
+    def settled() -> bool:
+        owned = [partition for member in group for partition in member.assigned]
+        return shares(group) == sorted(expected) and len(owned) == len(set(owned))
+
+    try:
+        wait_for(settled, f"shares of {expected}", timeout_s)
+    except AssertionError:
+        raise AssertionError(f"shares are {shares(group)}, not {expected}") from None
+
+
+def go_program() -> str:
+    """The compiled Go program; Go itself sees whether anything has changed."""
+    go = needs.command("go", "kafka-go is one of the peers")
+    GO_BUILT.parent.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "GOFLAGS": "-mod=mod -buildvcs=false"}
+    subprocess.run(
+        [go, "build", "-o", str(GO_BUILT), "."], cwd=GO_SOURCES, check=True, env=environment, timeout=300
+    )
+    return str(GO_BUILT)
