@@ -13,18 +13,22 @@ from rookery.core.net.tls import Tls
 
 MESSAGE_BYTES_MAX = 16 << 20
 KEEPALIVE_MS = 2_000
+"""A caller finds another connection when its peer does not answer pings for this long."""
+SERVER_KEEPALIVE_MS = 30_000
+"""A server is patient: whether a silent caller is dead is for sessions to decide, and a process that stalls for a
+few seconds must not look like one whose connection closed."""
 RECONNECT_MS = (100, 100, 500)
 """First, shortest and longest pause between two attempts to connect."""
 
 Options = Sequence[tuple[str, str | int]]
 
 
-def _shared(message_bytes_max: int) -> list[tuple[str, str | int]]:
+def _shared(message_bytes_max: int, keepalive_ms: int) -> list[tuple[str, str | int]]:
     return [
         ("grpc.max_send_message_length", message_bytes_max),
         ("grpc.max_receive_message_length", message_bytes_max),
-        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-        ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+        ("grpc.keepalive_time_ms", keepalive_ms),
+        ("grpc.keepalive_timeout_ms", keepalive_ms),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
     ]
@@ -33,7 +37,7 @@ def _shared(message_bytes_max: int) -> list[tuple[str, str | int]]:
 def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
     first, shortest, longest = RECONNECT_MS
     return [
-        *_shared(message_bytes_max),
+        *_shared(message_bytes_max, KEEPALIVE_MS),
         ("grpc.initial_reconnect_backoff_ms", first),
         ("grpc.min_reconnect_backoff_ms", shortest),
         ("grpc.max_reconnect_backoff_ms", longest),
@@ -45,7 +49,7 @@ def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
 
 def server_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
     return [
-        *_shared(message_bytes_max),
+        *_shared(message_bytes_max, SERVER_KEEPALIVE_MS),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
         ("grpc.http2.max_ping_strikes", 0),
         ("grpc.so_reuseport", 0),  # a second process on the port must fail, not share it
