@@ -55,6 +55,12 @@ class Awaited:
         self.handled_at = handled_at
         self.settled_at = 0.0
 
+    @property
+    def can_be_dropped(self) -> bool:
+        """Nothing was done yet that the client has to hear of."""
+        pending = self.pending
+        return pending is not None and pending.blocks and pending.on_abandon is not None
+
     def ready(self, response: Any) -> None:
         self.segments = []
         if response is not None:

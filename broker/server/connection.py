@@ -387,9 +387,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.close()
 
     def finish(self) -> None:
-        """Take no further requests and close when the last answer has left."""
+        """Take no further requests and close when the last answer has left. A long poll has none to give."""
         self._finishing = self._may_be_held = True
-        if not self._queue:
+        if all(awaited.can_be_dropped for awaited in self._queue):
             self.close()
 
     def abort(self) -> None:

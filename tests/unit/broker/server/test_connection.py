@@ -412,6 +412,16 @@ def test_finishing_lets_the_last_answers_leave() -> None:
     assert rig.handler.handled == ["wait-1"]
 
 
+def test_finishing_does_not_wait_for_a_long_poll() -> None:
+    waits = Waits()
+    rig = Rig(waits)
+    client = rig.client()
+    client.receive(frame_of("wait-1"))
+    waits.pending["wait-1"].on_abandon = lambda: None
+    client.connection.finish()
+    assert not client.is_open
+
+
 # --- what is measured -------------------------------------------------------------------------------------
 
 
