@@ -13,6 +13,8 @@ from uuid import UUID, uuid4
 
 from rookery.broker.controller_client import ControllerClient
 from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.groups.lag_meter import LagMeter
+from rookery.broker.groups.metrics import GroupMetrics
 from rookery.broker.handlers.table import Broker, request_handlers
 from rookery.broker.lifecycle import Lifecycle, Membership
 from rookery.broker.log.cleaner import Cleaner, CleanerOptions
@@ -143,6 +145,16 @@ class BrokerRole:
             settings, self.view, self.partitions, self.waiters, clock, loop, Random(), self._executor
         )
         self.view.add_publisher(self.groups.publish)
+        lag_meter = LagMeter(
+            self.groups,
+            self.view,
+            self.partitions,
+            clock,
+            network,
+            listener=listeners.inter_broker,
+            interval_ms=settings[keys.LAG_INTERVAL_MS],
+        )
+        GroupMetrics(self.groups, lag_meter, clock).publish(metrics)
         self.server = self._server(network, metrics)
         self.housekeeper = Housekeeper(self.log_dirs, clock, _housekeeping(settings))
         self.topic_metrics.publish(metrics)
@@ -162,6 +174,7 @@ class BrokerRole:
             self.lifecycle,
             boot,
             self.groups,
+            lag_meter,
             self.server,
             self.housekeeper,
             *cleaners,

@@ -35,7 +35,11 @@ class Client:
         self.owned = None
         self.syncing = False
         self.waits_for = self.driver.join(
-            self.member_id, instance=self.instance, session_ms=SESSION_MS, rebalance_ms=REBALANCE_MS, version=self.version
+            self.member_id,
+            instance=self.instance,
+            session_ms=SESSION_MS,
+            rebalance_ms=REBALANCE_MS,
+            version=self.version,
         )
 
     def advance(self) -> None:

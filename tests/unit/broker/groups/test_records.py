@@ -125,6 +125,6 @@ def test_damaged_bytes_are_refused(key: bytes | None, value: bytes) -> None:
 
 
 def test_subscriptions_of_consumers_are_understood() -> None:
-    assert subscribed_topics(subscription("a", "b")) == {"a", "b"}
+    assert subscribed_topics(subscription("a", "b")) == frozenset("ab")
     assert subscribed_topics(b"") is None
     assert subscribed_topics(b"\0\0\0\0\0\5\0\1a") is None

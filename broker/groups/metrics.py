@@ -1,0 +1,77 @@
+"""Metrics of groups, under kafka_exporter's names, on the broker that coordinates them. Computed when scraped."""
+
+from collections.abc import Iterable, Iterator
+
+from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.groups.group import Group
+from rookery.broker.groups.lag import OffsetTimes
+from rookery.broker.groups.lag_meter import LagMeter
+from rookery.broker.groups.records import OffsetCommitValue
+from rookery.core.clock import Clock
+from rookery.core.metrics import Metrics, Sample
+from rookery.core.types import TopicPartition
+
+PREFIX = "kafka_consumergroup_"
+GROUP = ("consumergroup",)
+TOPIC = ("consumergroup", "topic")
+PARTITION = ("consumergroup", "topic", "partition")
+OTHER_PARTITION = ("group", "topic", "partition")
+"""As kafka-lag-exporter has it, whose name the lag in seconds goes by."""
+
+
+class GroupMetrics:
+    def __init__(self, groups: GroupCoordinator, meter: LagMeter, clock: Clock) -> None:
+        self._groups = groups
+        self._meter = meter
+        self._clock = clock
+
+    def publish(self, metrics: Metrics) -> None:
+        for name, text, samples, labels in (
+            ("lag", "Records a group has yet to read.", self.lag, PARTITION),
+            ("lag_sum", "The same over all partitions of a topic.", lambda: _by_topic(self.lag()), TOPIC),
+            ("current_offset", "Committed offset.", self.offsets, PARTITION),
+            ("current_offset_sum", "The same, summed up.", lambda: _by_topic(self.offsets()), TOPIC),
+            ("members", "Members of a group.", self.members, GROUP),
+            ("group_lag_seconds", "Age of the record a group has to read next.", self.lag_seconds, OTHER_PARTITION),
+        ):
+            metrics.read(PREFIX + name, text, samples, labels=labels)
+
+    def lag(self) -> Iterator[Sample]:
+        for labels, value, times in self._measured():
+            yield labels, times.lag(value.offset)
+
+    def lag_seconds(self) -> Iterator[Sample]:
+        now_ms = self._clock.wall_ms()
+        for labels, value, times in self._measured():
+            yield labels, times.lag_seconds(value.offset, value.commit_timestamp, now_ms)
+
+    def offsets(self) -> Iterator[Sample]:
+        for group, (topic, index), value in self._committed():
+            yield (group.id, topic, str(index)), value.offset
+
+    def members(self) -> Iterator[Sample]:
+        for group in self._each_group():
+            yield (group.id,), len(group.members)
+
+    def _each_group(self) -> Iterator[Group]:
+        for shard in self._groups.shards:
+            yield from shard.groups.groups.values()
+
+    def _committed(self) -> Iterator[tuple[Group, TopicPartition, OffsetCommitValue]]:
+        for group in self._each_group():
+            for partition, value in group.offsets:
+                yield group, partition, value
+
+    def _measured(self) -> Iterator[tuple[tuple[str, str, str], OffsetCommitValue, OffsetTimes]]:
+        """Commits to partitions whose end is known."""
+        for group, partition, value in self._committed():
+            times = self._meter.times.get(partition)
+            if times is not None:
+                yield (group.id, partition.topic, str(partition.partition)), value, times
+
+
+def _by_topic(samples: Iterable[Sample]) -> Iterable[Sample]:
+    totals: dict[tuple[str, str], float] = {}
+    for (group, topic, _), value in samples:
+        totals[group, topic] = totals.get((group, topic), 0) + value
+    return totals.items()
