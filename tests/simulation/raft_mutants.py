@@ -273,7 +273,9 @@ def _all() -> Iterator[Mutant]:
         FORK,
         ((election, "is_up_to_date", up_to_date_by_epoch),),
     )
-    yield Mutant("no-pre-vote", "elections begin with a new epoch", ("R11",), ((election, "stand", election.run),))
+    yield Mutant(
+        "no-pre-vote", "elections begin with a new epoch", ("R11", "R20"), ((election, "stand", election.run),)
+    )
     yield Mutant(
         "pre-vote-despite-leader",
         "a replica that hears from its leader promises a vote",
@@ -344,7 +346,7 @@ def _all() -> Iterator[Mutant]:
     yield Mutant(
         "voters-survive-truncation",
         "a voter set stays in force though its record was cut",
-        ("R12", "R20", *FORK),
+        ("R12", "R14", "R20", *FORK),
         ((LogIndex, "truncate", truncate_keeping_voters),),
     )
     yield Mutant(

@@ -52,6 +52,8 @@ class Nemesis:
     # -- processes -------------------------------------------------------------------------------------------
 
     def kill(self, node: SimNode, restart_after_ms: float) -> None:
+        if not self.active:
+            return
         followers = [other for other in self._nodes if other.leader_id == node.id and other is not node]
         node.crash()
         self._loop.after(restart_after_ms, self._restart, node, node.incarnation)
@@ -167,7 +169,19 @@ class Nemesis:
                 return
             _, ready = leader.core.remove_voter(key, leader.local_ms())
         self.counts["voter-change"] = self.counts.get("voter-change", 0) + 1
+        if self._rng.random() < self._swarm.harass_changes:
+            self._harass(leader)
         leader.take(ready)
+
+    def _harass(self, leader: SimNode) -> None:
+        """What was just decided reaches few or nobody."""
+        if self._rng.random() < 0.5:
+            self._loop.after(self._rng.random() * 30, self.kill, leader, self.downtime_ms())
+        else:
+            rest = [node.id for node in self._nodes if node is not leader]
+            self._network.cut([leader.id], rest)
+            self._network.cut(rest, [leader.id])
+            self._loop.after(1.5 * self._swarm.config.fetch_timeout_ms, self._network.heal)
 
     # -- disks -----------------------------------------------------------------------------------------------
 

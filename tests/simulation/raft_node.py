@@ -240,6 +240,8 @@ class SimNode:
             self.disk.write(write)
         for send in ready.sends:
             self._send(send.to, send.message)
+        if any(_is_vote(send.message) for send in ready.sends) and self._crashes_at("vote-sent"):
+            return
         if ready.log_writes:
             self._sync()
         if ready.role is not None:
@@ -443,3 +445,7 @@ class SimNode:
         self.chain, voters = snapshot.read()
         self.applied = id.end_offset
         self.call(self.core.snapshot_installed, id, voters)
+
+
+def _is_vote(message: Message) -> bool:
+    return isinstance(message, VoteResponse) and message.granted and not message.pre_vote

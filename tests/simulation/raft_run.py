@@ -88,7 +88,9 @@ class Simulation:
     def crashed_at(self, node: SimNode, point: str) -> None:
         counts = self.nemesis.counts
         counts[point] = counts.get(point, 0) + 1
-        self.nemesis.kill(node, self.nemesis.downtime_ms())
+        # Back within the epoch it voted in, if the point is a vote.
+        downtime_ms = 1 + 29 * self.rng.random() if "vote" in point else self.nemesis.downtime_ms()
+        self.nemesis.kill(node, downtime_ms)
 
     def acknowledged(self, node: SimNode, offset: int) -> None:
         """What the leader's clients are told: the records below `offset` are safe."""

@@ -13,6 +13,7 @@ from tests.simulation.net import NetworkFaults
 CRASH_POINTS = (
     "before-vote",
     "after-vote",
+    "vote-sent",
     "before-fsync",
     "after-fsync",
     "before-install",
@@ -41,6 +42,8 @@ class Swarm:
     """Whether a snapshot leaves the log since the one before it."""
     notice_close: float
     """How likely a peer notices that the leader's connection closed."""
+    harass_changes: float
+    """How likely the leader is cut off or killed right after it began a voter change."""
     crash_points: dict[str, float] = field(default_factory=dict)
     faults: dict[str, float] = field(default_factory=dict)
     """Fault -> mean interval in ms."""
@@ -62,6 +65,7 @@ def draw(rng: Random) -> Swarm:
         snapshot_every=rng.choice((0, 0, 5, 20, 60)),
         keep_log=rng.random() < 0.5,
         notice_close=rng.choice((0.0, 0.5, 1.0)),
+        harass_changes=rng.choice((0.0, 0.3, 0.7)),
         crash_points={
             point: rng.choice((0.01, 0.05, 0.2)) for point in CRASH_POINTS if rng.random() < 0.25
         },
