@@ -355,9 +355,9 @@ class LeaderFollower:
                     leader_log_start=data.log_start_offset,
                     now_ms=now_ms,
                 )
-                synced = partition.synced()
-                if synced is not None:
-                    self._wait_for(key, partition, synced)
+                disk = partition.cut or partition.synced()
+                if disk is not None:
+                    self._wait_for(key, partition, disk)
         except TruncationBelowHighWatermarkError as error:
             self._put_aside(key, _Aside(until=_FOREVER))
             self._on_failed(partition, error)

@@ -367,6 +367,9 @@ class Partition:
     ) -> None:
         """Append what the leader sent, and learn what it calls committed."""
         if len(records):
+            if _base_offset(records) < self.log.end_offset == self.log.start_offset:
+                self._begin_cut(self._begin_within(bytes(records), high_watermark, leader_log_start, now_ms))
+                return
             self.log.append_as_follower(records, now_ms)
             self.bytes_in += len(records)
             self._synced = self._storage.appended(self.log)
@@ -375,6 +378,16 @@ class Partition:
             self.log.follow_log_start(leader_log_start)
         if moved or len(records):
             self._wake(self)
+
+    async def _begin_within(
+        self, records: bytes, high_watermark: int, leader_log_start: int, now_ms: int
+    ) -> None:
+        """The leader's log starts within a batch, of which it deleted some records: an empty replica takes the whole
+        batch, and then starts where the leader does."""
+        await self._storage.restart_at(self.log, _base_offset(records))
+        self.log.append_as_follower(records, now_ms)
+        self.log.advance_high_watermark(high_watermark)
+        self.log.follow_log_start(leader_log_start)
 
     def truncate_to_leader(self, epoch: int, end_offset: int) -> "asyncio.Future[None]":
         """Begin to cut off what the leader, whose history up to `epoch` ends at `end_offset`, does not
@@ -481,3 +494,8 @@ class Partition:
         if leader_epoch == self.state.leader_epoch:
             return leader_epoch, self.log.end_offset
         return self.log.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
+
+
+def _base_offset(records: Buffer) -> int:
+    """The offset of the first record of the first batch."""
+    return int.from_bytes(records[:8], "big")

@@ -88,12 +88,10 @@ class SimBroker:
         self.node: Node | None = None
         self.ready = False
         self.leaving = False
-        self.lost_epoch: int | None = None
-        """The epoch it had when the power was cut; None once it is in sync again."""
-        self.lost_for: set[TopicPartition] = set()
-        self.unclean_for: set[TopicPartition] = set()
-        """Partitions whose ISR it has not been in since it was killed."""
-        self.clean_epoch: int | None = None
+        self.lost_for: dict[TopicPartition, int] = {}
+        """Partitions whose ISR it has not joined since its power was cut, and the epoch it had then."""
+        self.unclean_for: dict[TopicPartition, int] = {}
+        """The same since it was killed."""
         self._graves: list[tuple[Process, Node | None]] = []
         self._ends: dict[TopicPartition, PartitionLog] = {}
         self.lives = 0
@@ -177,17 +175,15 @@ class SimBroker:
         """kill -9: what was written stays written."""
         if self.process is not None:
             self._world.trace("kill", self.id)
-            self.unclean_for.update(self._world.places_of(self.id))
+            self._doubt(self.unclean_for)
             self._forget(self.process)
 
     def power_cut(self) -> None:
         """The machine goes dark: what was not synced may be gone."""
         self._world.trace("power cut", self.id)
         self._world.network.power_off(self.host)
-        known = self._world.observer.image.brokers.get(self.id)
-        self.lost_epoch = known.epoch if known is not None else -1
-        self.lost_for.update(self._world.places_of(self.id))
-        self.unclean_for.update(self._world.places_of(self.id))
+        self._doubt(self.unclean_for)
+        self._doubt(self.lost_for)
         if self.process is not None:
             self._forget(self.process)
         self.disk.power_cut()
@@ -212,9 +208,14 @@ class SimBroker:
 
     def caught_up(self, place: TopicPartition, epoch: int) -> None:
         """It is in the ISR of `place`, registered with `epoch`."""
-        if self.lost_epoch is None or epoch > self.lost_epoch:
-            self.lost_for.discard(place)
-            self.unclean_for.discard(place)
+        for doubted in (self.lost_for, self.unclean_for):
+            if epoch > doubted.get(place, epoch):
+                del doubted[place]
+
+    def _doubt(self, doubted: dict[TopicPartition, int]) -> None:
+        known = self._world.observer.image.brokers.get(self.id)
+        epoch = known.epoch if known is not None else -1
+        doubted.update(dict.fromkeys(self._world.places_of(self.id), epoch))
 
 
 def broker_settings(world: World, node_id: int) -> Settings:

@@ -32,7 +32,7 @@ class Oracles:
         """Values of which a broker said that they were not written."""
         self.shown: dict[TopicPartition, dict[int, int]] = {}
         """The highest watermark that readers saw, by leader epoch."""
-        self.starts: dict[tuple[int, int, TopicPartition], int] = {}
+        self.starts: dict[PartitionLog, int] = {}
         self.counts: dict[str, int] = {}
 
     def count(self, what: str) -> None:
@@ -93,15 +93,15 @@ class Oracles:
                 self._check_bounds(broker, place)
 
     def _check_bounds(self, broker: SimBroker, place: TopicPartition) -> None:
-        """P15: the log's start goes only forward within a life, and not past the high watermark."""
+        """P15: the log's start goes only forward while it is open, and not past the high watermark."""
         log = broker.log(place)
-        if log is None or not broker.up:
+        found = broker.role.partitions.named(*place) if broker.role is not None else None
+        if log is None or found is None or found.log is not log or found.cut is not None or self._world.lossy(place):
             return
-        key = (broker.id, broker.lives, place)
         start = log.start_offset
-        require(self.starts.get(key, 0) <= start, "P15", f"{place} on {broker.id}: log start went back", start)
+        require(self.starts.get(log, 0) <= start, "P15", f"{place} on {broker.id}: log start went back", start)
         require(start <= log.high_watermark <= log.end_offset, "P15", f"{place} on {broker.id}", start, log.high_watermark)
-        self.starts[key] = start
+        self.starts[log] = start
 
     def watermark_moved(self, log: PartitionLog, offset: int) -> None:
         """P2, P3: whoever leads raises the high watermark only to what all it counts on have."""

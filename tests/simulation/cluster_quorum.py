@@ -279,6 +279,8 @@ class Quorum:
         controller.process.alive = False
         self.readers.remove(controller.reader)
         self.seats[node].reader = None
+        if node == self.leader:
+            self.leader = NOBODY
 
 
 _EMPTY = Process("nobody").context

@@ -51,17 +51,19 @@ class Client:
         self.rng = Random(f"{world.seed} client {name}")
         self.process = Process(name)
         self._connections: dict[int, Connection] = {}
+        self._epochs: dict[TopicPartition, int] = {}
 
     def leader(self, place: TopicPartition) -> tuple[int, int] | None:
-        """(leader, epoch) as some broker knows it."""
+        """(leader, epoch) as some broker knows it; clients do not go back to one older than they have heard of."""
         views = [b.role.view.image for b in self.world.brokers.values() if b.running and b.ready and b.role is not None]
         if not views:
             return None
         image = self.rng.choice(views)
         topic = image.topic(place.topic)
         partition = topic.partitions.get(place.partition) if topic is not None else None
-        if partition is None or partition.leader < 0:
+        if partition is None or partition.leader < 0 or partition.leader_epoch < self._epochs.get(place, 0):
             return None
+        self._epochs[place] = partition.leader_epoch
         return partition.leader, partition.leader_epoch
 
     async def ask(self, node: int, api: Any, version: int, request: Any) -> Any:
