@@ -58,6 +58,12 @@ class KafkaServer:
                 raise RuntimeError(f"Kafka did not start:\n{self._output.read_text()[-3000:]}")
             time.sleep(0.1)
 
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("Kafka does not run")
+        return self._process.pid
+
     def _answers(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self._port)) == 0
