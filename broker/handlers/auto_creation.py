@@ -1,6 +1,6 @@
 """Creates topics because somebody asked for them (auto.create.topics.enable)."""
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
@@ -32,14 +32,16 @@ class AutoCreation:
         self._start_task = start_task
         self._under_way: set[str] = set()
 
-    def create(self, names: Iterable[str]) -> None:
+    def create(self, names: Sequence[str]) -> set[str]:
+        """The names that will soon be topics."""
         if not self._enabled:
-            return
+            return set()
         fresh = [name for name in names if name not in self._under_way and not is_internal(name)]
         fresh = fresh[: UNDER_WAY_MAX - len(self._under_way)]
         if fresh:
             self._under_way.update(fresh)
             self._start_task(self._create(fresh), "auto-creation")
+        return self._under_way.intersection(names)
 
     async def _create(self, names: list[str]) -> None:
         try:

@@ -90,7 +90,10 @@ class MetadataHandler:
                 missing.append(name)
                 answers.append(_refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
         if missing and may_create:
-            self._auto_creation.create(missing)
+            coming = self._auto_creation.create(missing)
+            for answer in answers:
+                if answer.name in coming:  # all clients ask again on this error, and some on no other
+                    answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
         return answers
 
 

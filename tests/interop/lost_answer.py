@@ -12,7 +12,7 @@ class LosesOneAnswer:
     answer is to a produce request is cut instead of passing the answer on."""
 
     def __init__(self, broker_port: int) -> None:
-        self._broker_port = broker_port
+        self.broker_port = broker_port
         self._armed = False
         self.lost = 0
 
@@ -41,7 +41,7 @@ class LosesOneAnswer:
         if task is not None:
             self._tasks[task] = None
             task.add_done_callback(self._tasks.pop)
-        from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self._broker_port)
+        from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self.broker_port)
         keys: list[int] = []
         try:
             async with asyncio.TaskGroup() as group:

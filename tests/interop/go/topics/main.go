@@ -80,6 +80,7 @@ func write(ctx context.Context) {
 func reader(partition int) *kafka.Reader {
 	return kafka.NewReader(kafka.ReaderConfig{
 		Brokers: brokers(), Topic: topic(), Partition: partition, MaxBytes: 10e6, MaxWait: 100 * time.Millisecond,
+		MaxAttempts: 50,
 	})
 }
 
