@@ -72,6 +72,7 @@ class Shape:
         """What a local cluster sets besides Kafka's own defaults."""
         return {
             "default.replication.factor": str(min(3, self.nodes)),
+            "offsets.topic.replication.factor": str(min(3, self.nodes)),
             "min.insync.replicas": "2" if self.nodes >= 3 else "1",
         }
 

@@ -51,6 +51,7 @@ def test_each_node_has_its_block_of_ports_and_a_config_that_loads_without_a_warn
 def test_one_node_keeps_one_replica(tmp_path: Path) -> None:
     assert Shape("abc", tmp_path, 9092, 1, 1).defaults() == {
         "default.replication.factor": "1",
+        "offsets.topic.replication.factor": "1",
         "min.insync.replicas": "1",
     }
 
