@@ -31,7 +31,7 @@ class Output:
             self._assigned = now
             _say({"assigned": now})
 
-    def record(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
+    def record(self, topic: str | None, partition: int | None, offset: int | None, value: bytes | None) -> None:
         _say({"record": [topic, partition, offset, (value or b"").decode()]})
 
 
@@ -68,6 +68,7 @@ def confluent(bootstrap: str, group: str, topic: str, options: dict[str, Any], s
 
 def aiokafka(bootstrap: str, group: str, topic: str, options: dict[str, Any], stop: threading.Event) -> None:
     from aiokafka import AIOKafkaConsumer
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
     async def main() -> None:
         consumer = AIOKafkaConsumer(
@@ -77,8 +78,12 @@ def aiokafka(bootstrap: str, group: str, topic: str, options: dict[str, Any], st
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
             metadata_max_age_ms=METADATA_MS,
+            partition_assignment_strategy=(RangePartitionAssignor,),
         )
-        consumer.subscribe(pattern=topic) if topic.startswith("^") else consumer.subscribe([topic])
+        if topic.startswith("^"):
+            consumer.subscribe(pattern=topic)
+        else:
+            consumer.subscribe([topic])
         await consumer.start()
         output = Output()
         while not stop.is_set():

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,8 +30,9 @@ class MemberProcess:
         """How many times the assignment changed."""
         self.records: list[tuple[int, int, str]] = []
         self.said: list[dict[str, Any]] = []
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed when the process has ended
         self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, cwd=ROOT
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -53,12 +55,13 @@ class MemberProcess:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(10)
+        if not self._errors.closed:
+            self._process.kill()
+            self.ended()
 
     def stop(self) -> None:
         """Leave the group in order."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
+        if self._process.stdin is not None:
             self._process.stdin.close()
         self.ended()
 
@@ -68,7 +71,13 @@ class MemberProcess:
             self._process.wait(timeout_s)
         finally:
             self._process.kill()
-        self._reader.join(10)
+            self._process.wait(10)
+            self._reader.join(10)
+            self._errors.seek(0)
+            print(self._errors.read()[-2000:])  # shown by pytest where a test fails
+            for pipe in (self._process.stdin, self._process.stdout, self._errors):
+                if pipe is not None:
+                    pipe.close()
 
 
 def start(client: str, bootstrap: str, group: str, topic: str, **options: Any) -> MemberProcess:
@@ -89,8 +98,7 @@ def members(*started: MemberProcess) -> Iterator[list[MemberProcess]]:
         yield all_members
     finally:
         for member in all_members:
-            if member.alive:
-                member.kill()
+            member.kill()
 
 
 def shares(group: list[MemberProcess]) -> list[int]:

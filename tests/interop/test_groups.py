@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.cimpl import NewPartitions
 
 from rookery.broker.coordination.internal_topic import partition_for
 from tests.cluster.local import LocalCluster, local_cluster, wait_for
@@ -141,10 +142,9 @@ def test_a_killed_members_partitions_move_when_its_session_ends(cluster: LocalCl
         kept = [set(one.assigned) for one in group[:2]]
         group[2].kill()
         wait_for_shares(group[:2], [3, 3], 4 * SESSION_S)
-        assert all(before <= set(one.assigned) for before, one in zip(kept, group[:2], strict=True))
-        assert all(before <= {tuple(each) for each in said["assigned"]}
-                   for before, one in zip(kept, group[:2], strict=True)
-                   for said in one.said[-1:] if "assigned" in said)  # fmt: skip
+        for before, one in zip(kept, group[:2], strict=True):
+            since = [said for said in one.said if "assigned" in said][-2:]
+            assert all(before <= {(topic, index) for topic, index in said["assigned"]} for said in since)
 
 
 @pytest.mark.invariant("G1")
@@ -243,14 +243,12 @@ def test_a_new_topic_that_matches_a_pattern_is_picked_up(cluster: LocalCluster, 
 
 @pytest.mark.row(95, 96)
 def test_more_partitions_are_picked_up_and_fewer_are_refused(cluster: LocalCluster) -> None:
-    from confluent_kafka.cimpl import NewPartitions
-
     cluster.create_topic("grows", 2, 1)
     with members(start("confluent", cluster.bootstrap, "grows", "grows")) as group:
         wait_for_shares(group, [2], 60)
         cluster.admin().create_partitions([NewPartitions("grows", 5)])["grows"].result(30)
         wait_for_shares(group, [5], 60)
-    with pytest.raises(KafkaException, match="INVALID_PARTITIONS|fewer|partitions"):
+    with pytest.raises(KafkaException, match="INVALID_PARTITIONS"):
         cluster.admin().create_partitions([NewPartitions("grows", 3)])["grows"].result(30)
 
 

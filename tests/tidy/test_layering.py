@@ -45,6 +45,18 @@ PURE = (
     "broker/log/retention.py",
     "broker/log/transaction_index.py",
     "broker/replication/replica_state.py",
+    "broker/coordination/step.py",
+    "broker/groups/committing.py",
+    "broker/groups/deleting.py",
+    "broker/groups/group.py",
+    "broker/groups/joining.py",
+    "broker/groups/lag.py",
+    "broker/groups/listing.py",
+    "broker/groups/members.py",
+    "broker/groups/offsets.py",
+    "broker/groups/records.py",
+    "broker/groups/state.py",
+    "broker/groups/subscription.py",
 )
 IMPURE = {
     "asyncio",
