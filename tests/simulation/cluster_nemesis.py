@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from rookery.core.metadata import requests as q
+from tests.simulation.cluster_quorum import OUTSIDE
 from tests.simulation.cluster_world import CONTROLLERS
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Nemesis:
 
     def start(self) -> None:
         self._schedule()
-        self._world.loop.call_later(0.5, self._look_after, context=_OUTSIDE())
+        self._world.loop.call_later(0.5, self._look_after, context=OUTSIDE)
 
     def end(self) -> None:
         """All faults end; everything is started again."""
@@ -52,11 +53,11 @@ class Nemesis:
             if node not in world.quorum.controllers and (not self._active or self._rng.random() < 0.5 / BACK_S):
                 world.start_controller(node)
         world.oracles.check_all()
-        world.loop.call_later(0.5, self._look_after, context=_OUTSIDE())
+        world.loop.call_later(0.5, self._look_after, context=OUTSIDE)
 
     def _schedule(self) -> None:
         delay = self._rng.expovariate(1.0) * self._world.swarm.fault_s
-        self._world.loop.call_later(delay, self._act, context=_OUTSIDE())
+        self._world.loop.call_later(delay, self._act, context=OUTSIDE)
 
     def _act(self) -> None:
         if not self._active:
@@ -85,13 +86,13 @@ class Nemesis:
 
     def _heal_later(self) -> None:
         delay = self._rng.expovariate(1.0) * self._world.swarm.heal_s
-        self._world.loop.call_later(delay, self._world.network.heal, context=_OUTSIDE())
+        self._world.loop.call_later(delay, self._world.network.heal, context=OUTSIDE)
 
     def _kill(self, broker: SimBroker) -> None:
         if broker.up and self._world.may_kill(broker):
             broker.kill()
             if self._rng.random() < 0.5:  # at once, before anybody has noticed
-                self._world.loop.call_later(self._rng.random() * 0.5, broker.start, context=_OUTSIDE())
+                self._world.loop.call_later(self._rng.random() * 0.5, broker.start, context=OUTSIDE)
 
     # --- what ------------------------------------------------------------------------------------------------
 
@@ -124,7 +125,7 @@ class Nemesis:
     def _pause(self, broker: SimBroker) -> None:
         broker.pause()
         delay = self._rng.expovariate(1.0) * self._world.swarm.heal_s
-        self._world.loop.call_later(delay, broker.resume, context=_OUTSIDE())
+        self._world.loop.call_later(delay, broker.resume, context=OUTSIDE)
 
     def pause(self) -> None:
         self._pause(self._any())
@@ -190,11 +191,13 @@ class Nemesis:
     def elect_preferred(self) -> None:
         self._world.controller_ask(q.ElectLeadersRequest(q.ElectionType.PREFERRED, all_partitions=True))
 
+    def reassign(self) -> None:
+        """Other brokers, or the same in another order."""
+        place = self._rng.choice(self._world.places)
+        count = self._world.plan(place).replication_factor
+        target = tuple(self._rng.sample(sorted(self._world.brokers), count))
+        self._world.controller_ask(q.ReassignPartitionsRequest((q.Reassignment(*place, target),)))
+
     def delete_records(self) -> None:
         self._world.deleter.delete(self._rng.choice(self._world.places))
 
-
-def _OUTSIDE():  # noqa: ANN202, N802
-    from tests.simulation.cluster_quorum import _nobody
-
-    return _nobody()

@@ -32,6 +32,8 @@ from tests.simulation.cluster_net import SimNetwork
 NOBODY = -1
 KEEPALIVE_S = 4.0
 CHECK_S = 0.25
+OUTSIDE = Process("nobody").context
+"""For callbacks that belong to no process."""
 BY_PATH = {method.path: method for method in METHODS.values()}
 
 
@@ -175,14 +177,14 @@ class Quorum:
         self.batches.append(CommittedBatch(self.end, self.epoch, tuple(values), self.wall_ms()))
         self.end += len(values)
         delay = self.rng.expovariate(1.0) * self.times.commit_s
-        self.loop.call_later(delay, self._commit, self.epoch, len(self.batches), context=_nobody())
+        self.loop.call_later(delay, self._commit, self.epoch, len(self.batches), context=OUTSIDE)
         return self.end - 1
 
     def _commit(self, epoch: int, count: int) -> None:
         if epoch != self.epoch or count <= self.committed:
             return
         if not self._has_majority(self.leader):
-            self.loop.call_later(CHECK_S, self._commit, epoch, count, context=_nobody())
+            self.loop.call_later(CHECK_S, self._commit, epoch, count, context=OUTSIDE)
             return
         self._commit_up_to(count)
 
@@ -228,7 +230,7 @@ class Quorum:
                 self._zombies[self.leader] = now
         elif now - self._alone_since > self.times.election_s:
             self.elect()
-        self.loop.call_later(CHECK_S, self.watch, context=_nobody())
+        self.loop.call_later(CHECK_S, self.watch, context=OUTSIDE)
 
     def _resign(self, node: int) -> None:
         self._zombies.pop(node, None)
@@ -283,13 +285,6 @@ class Quorum:
             self.leader = NOBODY
 
 
-_EMPTY = Process("nobody").context
-
-
-def _nobody() -> Any:
-    return _EMPTY
-
-
 # --- calls from brokers to controllers ---------------------------------------------------------------------------
 
 
@@ -341,7 +336,7 @@ class Rpc:
 
     def disturbed(self) -> None:
         """A link was cut or a process stopped: if that lasts, keepalive ends the calls."""
-        self._loop.call_later(KEEPALIVE_S, self._sweep, context=_nobody())
+        self._loop.call_later(KEEPALIVE_S, self._sweep, context=OUTSIDE)
 
     def _sweep(self) -> None:
         for call in [call for call in self._calls if call.broken(self._network)]:
@@ -352,9 +347,9 @@ class Rpc:
         for call in [call for call in self._calls if process in (call.caller, call.server)]:
             if self._network.linked(call.caller.host, call.server.host):
                 delay = self._network.delay_s(call.caller.host, call.server.host)
-                self._loop.call_later(delay, self._break, call, context=_nobody())
+                self._loop.call_later(delay, self._break, call, context=OUTSIDE)
             else:
-                self._loop.call_later(KEEPALIVE_S, self._break, call, context=_nobody())
+                self._loop.call_later(KEEPALIVE_S, self._break, call, context=OUTSIDE)
 
     def _break(self, call: Call) -> None:
         if self._calls.pop(call, call) is not None:

@@ -7,6 +7,7 @@ ACTIONS = (
     "kill", "kill_leader", "kill_controller", "power_cut", "stop", "pause", "pause_leader", "isolate",
     "isolate_leader", "cut_one_way", "cut_pair", "cut_controller", "cut_leader_from_controller", "slow_link",
     "controller_failover", "jump_clock", "last_in_sync", "elect_preferred", "delete_records",
+    "reassign",
 )  # fmt: skip
 POINTS = (
     "leader append", "follower append", "truncated", "elected", "clean marker", "reply AlterPartition",
