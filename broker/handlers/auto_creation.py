@@ -4,10 +4,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
-from rookery.broker.handlers.topic_names import is_internal
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.logs import get_logger
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
+from rookery.core.metadata.topic_names import is_internal
 
 _log = get_logger("broker.handlers")
 

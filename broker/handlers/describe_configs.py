@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from rookery.broker.handlers.config_entries import ConfigEntry, ConfigView
 from rookery.broker.handlers.ports import ClusterView
-from rookery.broker.handlers.topic_names import is_valid
 from rookery.broker.server.client import Call
 from rookery.core.errors import (
     InvalidRequestError,
@@ -13,6 +12,7 @@ from rookery.core.errors import (
     UnknownTopicOrPartitionError,
 )
 from rookery.core.metadata.image import ResourceType
+from rookery.core.metadata.topic_names import is_valid
 from rookery.core.wire.apis.describe_configs import (
     DESCRIBE_CONFIGS,
     DescribeConfigsRequest,

@@ -12,10 +12,10 @@ from uuid import UUID
 
 from rookery.broker.handlers.auto_creation import AutoCreation
 from rookery.broker.handlers.ports import ClusterView
-from rookery.broker.handlers.topic_names import is_internal, is_valid
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.image import BrokerRegistration, Image, Partition, Topic
+from rookery.core.metadata.topic_names import is_internal, is_valid
 from rookery.core.wire.apis.metadata import (
     METADATA,
     MetadataRequest,
