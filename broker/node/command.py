@@ -4,7 +4,6 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,12 @@ import uvloop
 from rookery import __version__
 from rookery.broker.lifecycle import RegistrationError
 from rookery.broker.log.log_dir import LogDirRefused
+from rookery.broker.node.log_levels import read_levels, root_level
 from rookery.broker.node.node import build_node
+from rookery.broker.node.settings import load_settings
 from rookery.core import logs
 from rookery.core.config import node as keys
-from rookery.core.config.loading import Loaded, load, read_environment, read_overrides, read_properties
+from rookery.core.config.loading import Loaded
 from rookery.core.config.options import ConfigError
 from rookery.core.log.ownership import WrongFolderError
 from rookery.core.logs import get_logger
@@ -35,30 +36,6 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def load_settings(config: Path | None, environ: Mapping[str, str], overrides: list[str]) -> Loaded:
-    """File < environment < --set."""
-    layers: list[tuple[str, Mapping[str, str]]] = []
-    if config is not None:
-        try:
-            layers.append(("file", read_properties(config.read_text(), str(config))))
-        except OSError as error:
-            raise ConfigError("--config", str(config), f"it cannot be read: {error.strerror}") from error
-    from_environment, notes = read_environment(environ)
-    layers += [("environment", from_environment), ("--set", read_overrides(overrides))]
-    return load(layers, notes=notes)
-
-
-def loggers(environ: Mapping[str, str]) -> dict[str, str]:
-    """KAFKA_LOG4J_LOGGERS: levels by logger; names of Kafka's own classes mean nothing here and do no harm."""
-    levels = {}
-    for pair in filter(None, environ.get("KAFKA_LOG4J_LOGGERS", "").split(",")):
-        name, _, level = pair.partition("=")
-        level = {"WARN": "WARNING", "TRACE": "DEBUG", "FATAL": "ERROR", "OFF": "CRITICAL"}.get(level, level)
-        if level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
-            levels[name.strip()] = level
-    return levels
-
-
 def run(arguments: argparse.Namespace) -> int:
     try:
         loaded = load_settings(arguments.config, os.environ, arguments.set)
@@ -66,10 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"rookery: {error}", file=sys.stderr)
         return EXIT_CONFIG
     settings = loaded.settings
-    logs.configure(
-        style=settings[keys.LOG_STYLE], level=settings[keys.LOG_LEVEL], levels=loggers(os.environ)
-    )
-    for warning in loaded.warnings:
+    levels, notes = read_levels(os.environ)
+    level = root_level(os.environ, settings[keys.LOG_LEVEL])
+    logs.configure(style=settings[keys.LOG_STYLE], level=level, levels=levels)
+    for warning in (*loaded.warnings, *notes):
         _log.warning("config.ignored", reason=warning)
     try:
         return uvloop.run(_serve(loaded))

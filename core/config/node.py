@@ -106,6 +106,18 @@ SSL_CLIENT_AUTH = Option(
     "none",
     "Whether clients must show a certificate. Between nodes it is always required when TLS is on.",
 )
+AUTHORIZER_CLASS_NAME = Option(
+    "authorizer.class.name",
+    String(),
+    "",
+    "Kafka's authorizers are accepted while everybody is allowed; there are no access control lists yet.",
+)
+ALLOW_EVERYONE_IF_NO_ACL_FOUND = Option(
+    "allow.everyone.if.no.acl.found",
+    Boolean(),
+    False,
+    "Whether what no access control list speaks of is open to everybody; must be true where an authorizer is named.",
+)
 
 # --- connections ------------------------------------------------------------------------------------------
 
@@ -508,6 +520,10 @@ UNSUPPORTED: dict[str, str] = {
     "zookeeper.connect": "there is no ZooKeeper: the metadata quorum does its work; the value is ignored",
     "log4j.loggers": "set by KAFKA_LOG4J_LOGGERS only",
     "jmx.port": "there is no JMX: scrape /metrics at rookery.http.listener; the value is ignored",
+    "jmx.hostname": "there is no JMX: scrape /metrics at rookery.http.listener; the value is ignored",
+    "transaction.state.log.replication.factor": "transactions are not built yet; the value is ignored",
+    "transaction.state.log.min.isr": "transactions are not built yet; the value is ignored",
+    "transaction.state.log.num.partitions": "transactions are not built yet; the value is ignored",
     "remote.log.storage.system.enable": "there is no tiered storage; the value is ignored",
     "log.preallocate": "segments grow as they are written; the value is ignored",
 }

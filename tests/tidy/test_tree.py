@@ -6,7 +6,7 @@ import subprocess
 from tests.tidy.source import ROOT
 
 PAGES = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"}
-FILES = {".gitignore", "Makefile", "pyproject.toml", *PAGES}
+FILES = {".dockerignore", ".gitignore", "Makefile", "pyproject.toml", *PAGES}
 FOLDERS = {".ci", "broker", "client", "controller", "core", "deploy", "docs", "proto", "src", "tests"}
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home/\w+)/")
 

@@ -1,0 +1,65 @@
+"""A node that was told nothing of a metadata quorum is one by itself.
+
+Configurations from the days of ZooKeeper name a broker and its listeners, and no controller. Such a node becomes
+broker and controller in one, with itself as the only voter, on a port that only this machine reaches.
+"""
+
+from dataclasses import dataclass
+
+from rookery.core.config import node
+from rookery.core.config.listeners import Endpoint, listeners_of
+from rookery.core.config.options import Settings
+
+HOST = "127.0.0.1"
+PORT = 9093
+PORT_STEP = 100
+NODE_ID = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    """Settings completed, and what was added, in words; nothing where the node has a quorum."""
+
+    settings: Settings
+    notes: tuple[str, ...] = ()
+
+    @property
+    def alone(self) -> bool:
+        return bool(self.notes)
+
+
+def complete(settings: Settings) -> Standalone:
+    """`settings` with a quorum of one, if they name no quorum and do not say what the node's role is."""
+    told = (
+        node.CONTROLLER_QUORUM_VOTERS,
+        node.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS,
+        node.PROCESS_ROLES,
+    )
+    if any(settings.is_set(option) for option in told):
+        return Standalone(settings)
+    node_id = settings[node.NODE_ID] if settings.is_set(node.NODE_ID) else NODE_ID
+    end, listeners = _controller(settings)
+    texts = {
+        node.NODE_ID.name: str(node_id),
+        node.LISTENERS.name: ",".join(map(str, listeners)),
+        node.CONTROLLER_QUORUM_VOTERS.name: f"{node_id}@{end.host or HOST}:{end.port}",
+    }
+    note = (
+        f"no controller.quorum.voters, controller.quorum.bootstrap.servers or process.roles: node {node_id} is a "
+        f"cluster of its own, with its controller on {end.host}:{end.port}"
+    )
+    return Standalone(settings.having(texts), (note,))
+
+
+def _controller(settings: Settings) -> tuple[Endpoint, list[Endpoint]]:
+    """The controller's address, as told or on the first of some ports that is not a client's; and all listeners."""
+    found = listeners_of(settings)
+    clients = [listener.bind for listener in found.clients]
+    if settings.is_set(node.LISTENERS) and found.controllers:
+        end = found.controllers[0].bind
+    else:
+        name = settings[node.CONTROLLER_LISTENER_NAMES][0].upper()
+        taken = {client.port for client in clients}
+        port = next(port for port in range(PORT, 1 << 16, PORT_STEP) if port not in taken)
+        end = Endpoint(name, HOST, port)
+    return end, [*clients, end]
