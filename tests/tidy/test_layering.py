@@ -28,12 +28,15 @@ PURE = (
     "controller/snapshots.py",
     "controller/upkeep.py",
     "controller/writer.py",
-    "controller/raft/core.py",
-    "controller/raft/messages.py",
-    "controller/raft/log.py",
-    "controller/raft/progress.py",
-    "controller/raft/quorum.py",
-    "controller/raft/voters.py",
+    *(
+        f"controller/raft/{name}.py"
+        for name in (
+            "config", "core", "describe", "election", "errors", "following", "leading", "log", "membership",
+            "messages", "progress", "quorum", "ready", "replica", "roles", "voters",
+        )
+    ),  # fmt: skip
+    "broker/replication/follower_session.py",
+    "broker/replication/truncation.py",
     "broker/log/compaction.py",
     "broker/log/compaction_plan.py",
     "broker/log/folders.py",
