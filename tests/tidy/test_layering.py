@@ -34,7 +34,7 @@ PURE = (
             "config", "core", "describe", "election", "errors", "following", "leading", "log", "membership",
             "messages", "progress", "quorum", "ready", "replica", "roles", "voters",
         )
-    ),  # fmt: skip
+    ),
     "broker/replication/follower_session.py",
     "broker/replication/truncation.py",
     "broker/log/compaction.py",
