@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
-from random import Random
 from typing import Any
 
 Callback = Callable[..., Any]
@@ -45,7 +44,7 @@ def current() -> Process:
 
 
 class SimHandle:
-    __slots__ = ("_loop", "args", "callback", "cancelled_", "context")
+    __slots__ = ("args", "callback", "cancelled_", "context")
 
     def __init__(self, callback: Callback, args: tuple[Any, ...], context: Context) -> None:
         self.callback: Callback | None = callback
@@ -76,8 +75,7 @@ class SimTask(asyncio.Task[Any]):
 class SimLoop(asyncio.AbstractEventLoop):
     """`executor_delay_s` draws how long work takes that is given to a thread."""
 
-    def __init__(self, rng: Random, executor_delay_s: Callable[[], float]) -> None:
-        self._rng = rng
+    def __init__(self, executor_delay_s: Callable[[], float]) -> None:
         self._executor_delay_s = executor_delay_s
         self._now = 0.0
         self._ready: deque[SimHandle] = deque()
@@ -95,7 +93,9 @@ class SimLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self._now
 
-    def call_soon(self, callback: Callback, *args: Any, context: Context | None = None) -> SimHandle:  # type: ignore[override]
+    def call_soon(  # type: ignore[override]
+        self, callback: Callback, *args: Any, context: Context | None = None
+    ) -> SimHandle:
         handle = SimHandle(callback, args, context if context is not None else copy_context())
         self._ready.append(handle)
         return handle
@@ -113,17 +113,23 @@ class SimLoop(asyncio.AbstractEventLoop):
         heappush(self._timers, (max(when, self._now), self._sequence, handle))
         return handle
 
-    def call_soon_threadsafe(self, callback: Callback, *args: Any, context: Context | None = None) -> SimHandle:  # type: ignore[override]
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callback, *args: Any, context: Context | None = None
+    ) -> SimHandle:
         return self.call_soon(callback, *args, context=context)
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> SimTask:  # type: ignore[override]
+    def create_task(  # type: ignore[override]
+        self, coro: Any, *, name: str | None = None, context: Context | None = None
+    ) -> SimTask:
         self._tasks += 1
         return SimTask(self._tasks, coro, self, name=name or f"task {self._tasks}", context=context)
 
-    def run_in_executor(self, executor: object, func: Callback, *args: Any) -> "asyncio.Future[Any]":  # type: ignore[override]
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callback, *args: Any
+    ) -> "asyncio.Future[Any]":
         """Work of one executor is done in its order, each piece at one moment."""
         future = self.create_future()
         when = self._now + self._executor_delay_s()
@@ -212,6 +218,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Nothing runs any more: end all tasks where they stand, so that none ends by itself later."""
         for task in asyncio.all_tasks(self):
             with suppress(BaseException):
-                task.get_coro().close()  # type: ignore[union-attr]
+                task.get_coro().close()
         self._ready.clear()
         self._timers.clear()

@@ -20,9 +20,10 @@ from rookery.broker.replication import isr
 from rookery.broker.replication.follower import LeaderFollower
 from rookery.broker.replication.partition import ACKS_ALL, Partition
 from rookery.broker.replication.replica_state import LeaderState, PendingExpand, PendingShrink, Proposal
-from rookery.controller.state import alter_partition, brokers, partitions
+from rookery.controller.state import alter_partition, brokers, defaults, partitions
 from rookery.controller.writer import Writer
 from rookery.core.errors import ErrorCode, NotLeaderOrFollowerError
+from rookery.core.metadata.records import BrokerRegistrationChangeRecord
 from tests.simulation.cluster_run import Result, Simulation
 from tests.simulation.cluster_swarm import Swarm, draw
 
@@ -180,21 +181,21 @@ def _member_by_name(image: Any, partition: Any, member: Any) -> bool:
     return member.broker_id in image.brokers and bool(image.can_serve(partition, member.broker_id))
 
 
-def _fence_alone(image: Any, broker_id: int, defaults: Any) -> list[Any]:
+def _fence_alone(image: Any, broker_id: int, given: Any) -> list[Any]:
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced:
         return []
-    return [brokers.BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=True)]
+    return [BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=True)]
 
 
-def _nothing_is_lost(image: Any, broker_id: int, defaults: Any, *, lost: bool) -> Any:
-    return _out_of_service(image, broker_id, defaults, lost=False)
+def _nothing_is_lost(image: Any, broker_id: int, given: Any, *, lost: bool) -> Any:
+    return _out_of_service(image, broker_id, given, lost=False)
 
 
 def _completed_with_all(draft: Any, rules: Any) -> Any:
     """KAFKA-9672: replicas leave, but stay in sync."""
     after = _completed(draft, rules)
-    return after if after is draft else replace(after, isr=draft.isr)
+    return after if after is draft else after._replace(isr=draft.isr)
 
 
 def _stale_controller_refuses(partition: Any, broker_id: int, wanted: Any) -> ErrorCode:
@@ -205,11 +206,11 @@ def _stale_controller_refuses(partition: Any, broker_id: int, wanted: Any) -> Er
 
 
 _check_epochs = alter_partition._check_epochs
-_rules_of = partitions.rules_of
+_rules_of = defaults.rules_of
 
 
-def _rules_without_elr(image: Any, topic: str, defaults: Any) -> Any:
-    return replace(_rules_of(image, topic, defaults), elr=False)
+def _rules_without_elr(image: Any, topic: str, given: Any) -> Any:
+    return replace(_rules_of(image, topic, given), elr=False)
 
 
 # --- leaders and requests ----------------------------------------------------------------------------------------
@@ -268,7 +269,7 @@ MUTANTS = (
     Mutant(
         "fast failover",
         "KIP-279, KAFKA-6361: logs are compared by length and not by leader epoch",
-        LOSS,
+        (*LOSS, "liveness"),
         ((Partition, "divergence", _diverges_by_length),),
         _with("kill_leader", "pause_leader", "elect_preferred"),
     ),

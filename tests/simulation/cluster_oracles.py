@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.broker.replication.partition import Partition
 from rookery.core.types import TopicPartition
 from rookery.core.wire.records import batches, read_records
 from tests.simulation.controller_rules import Violation, require
@@ -84,7 +83,8 @@ class Oracles:
                 continue
             log = broker.log(place)
             have = log.end_offset if log is not None else 0
-            require(have >= end, "P4", f"{place}: broker {node} may be elected with {have}, acknowledged {end};", partition)
+            what = f"{place}: broker {node} may be elected with {have}, acknowledged {end};"
+            require(have >= end, "P4", what, partition)
 
     def check_all(self) -> None:
         for place in self._world.places:
@@ -100,7 +100,8 @@ class Oracles:
             return
         start = log.start_offset
         require(self.starts.get(log, 0) <= start, "P15", f"{place} on {broker.id}: log start went back", start)
-        require(start <= log.high_watermark <= log.end_offset, "P15", f"{place} on {broker.id}", start, log.high_watermark)
+        in_order = start <= log.high_watermark <= log.end_offset
+        require(in_order, "P15", f"{place} on {broker.id}", start, log.high_watermark, log.end_offset)
         self.starts[log] = start
 
     def watermark_moved(self, log: PartitionLog, offset: int) -> None:
@@ -112,7 +113,8 @@ class Oracles:
         plan = self._world.plan(place)
         committed = set(partition.state.isr)
         need = min(plan.min_insync, len(partition.state.replicas))
-        require(len(committed) >= need, "P3", f"{place} on {broker.id}: committed with ISR", sorted(committed), "need", need)
+        what = f"{place} on {broker.id}: committed with ISR {sorted(committed)}, need {need}"
+        require(len(committed) >= need, "P3", what)
         for node in sorted(committed | set(leading.isr.maximal)):
             peer = self._world.brokers.get(node)
             if peer is None or place in peer.lost_for or self._world.lossy(place):
@@ -124,8 +126,8 @@ class Oracles:
     def truncates(self, log: PartitionLog, offset: int) -> None:
         """P7: nothing committed is cut off."""
         self.count("truncations")
-        if not self._world.lossy(log.partition):
-            require(offset >= log.high_watermark, "P7", f"{log.partition}: cut to {offset}, committed", log.high_watermark)
+        allowed = offset >= log.high_watermark or self._world.lossy(log.partition)
+        require(allowed, "P7", f"{log.partition}: cut to {offset}, committed", log.high_watermark)
 
     def stopped(self, broker: SimBroker, partition: Any, error: Exception) -> None:
         place = partition.topic_partition
@@ -195,6 +197,3 @@ def _values(content: bytes) -> dict[int, bytes]:
 def _ends(logs: dict[int, PartitionLog | None]) -> dict[int, tuple[int, int] | None]:
     return {node: (log.high_watermark, log.end_offset) if log is not None else None for node, log in logs.items()}
 
-
-def leads(partition: Partition) -> bool:
-    return partition.leading is not None

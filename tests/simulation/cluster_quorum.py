@@ -420,7 +420,7 @@ class SimChannel:
     def unary_unary(
         self, path: str, request_serializer: Callable[[Any], bytes], response_deserializer: Callable[[bytes], Any]
     ) -> Callable[..., Any]:
-        async def call(message: Any, timeout: float) -> Any:  # noqa: ASYNC109
+        async def call(message: Any, timeout: float) -> Any:
             return response_deserializer(
                 await self._rpc.call(self._address, path, request_serializer(message), timeout)
             )

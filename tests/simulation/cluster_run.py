@@ -7,11 +7,12 @@
 import logging
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
 from tests.simulation.cluster_nemesis import Nemesis
-from tests.simulation.cluster_oracles import Violation, require
+from tests.simulation.cluster_oracles import Violation
 from tests.simulation.cluster_swarm import Swarm, draw
 from tests.simulation.cluster_world import World
 
@@ -96,11 +97,11 @@ class Simulation:
         self.world.loop.run_until(self.world.loop.time() + seconds, self._broken)
         self._check_failures()
 
-    def _until(self, timeout_s: float, holds: "object", what: str) -> None:
+    def _until(self, timeout_s: float, holds: Callable[[], bool], what: str) -> None:
         """Liveness: it must hold within a bounded time."""
         world = self.world
         deadline = world.loop.time() + timeout_s
-        while not holds():  # type: ignore[operator]
+        while not holds():
             if world.loop.time() >= deadline:
                 raise Violation(f"liveness: not within {timeout_s:g} s: {what}; {self._state()}")
             world.loop.run_until(world.loop.time() + 0.1, self._broken)
@@ -175,7 +176,8 @@ def main(arguments: list[str]) -> None:
                 raise
             continue
         took = time.process_time() - started
-        print(f"{seed}: {result.trace} {result.simulated_s:.1f} s in {took:.1f} s, {result.events} events, {result.counts}", flush=True)
+        speed = f"{result.simulated_s:.1f} s in {took:.1f} s, {result.events} events"
+        print(f"{seed}: {result.trace} {speed}, {result.counts}", flush=True)
     sys.exit(1 if failed else 0)
 
 

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from tests.simulation.cluster_world import World
 
 LATEST = -1
-NOT_WRITTEN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER})
-"""Answers to a first try after which a batch is surely not in the log. (NOT_LEADER_OR_FOLLOWER may also follow an
-append: it counts only where the broker says so before it writes.)"""
 Failed = (ConnectionLostError, OSError, KafkaError)
 
 
@@ -230,7 +227,8 @@ class Consumer(Client):
                 if record.offset >= self.positions[place]:
                     skipped = record.offset - self.positions[place]
                     allowed = skipped == 0 or self.positions[place] < self.world.deleted_to.get(place, 0)
-                    require(allowed or self.world.lossy(place), "poll-skip", f"{place}: from", self.positions[place], record.offset)
+                    allowed = allowed or self.world.lossy(place)
+                    require(allowed, "poll-skip", f"{place}: from", self.positions[place], record.offset)
                     oracles.saw(place, record.offset, record.value or b"", "read")
                     oracles.count("read")
                     self.positions[place] = record.offset + 1

@@ -46,7 +46,7 @@ class OrderedSet(dict[Any, None]):
         self[item] = None
 
     def discard(self, item: object) -> None:
-        self.pop(item, None)  # type: ignore[call-overload]
+        self.pop(item, None)
 
     def pop(self, *item: Any) -> Any:
         return super().pop(*item) if item else self.popitem()[0]
@@ -65,7 +65,7 @@ class World:
         self._hash = hashlib.sha256()
         self.tell: Callable[[str], None] | None = None
         draw = Random(f"{seed} threads")
-        self.loop = SimLoop(self.rng, lambda: draw.expovariate(1.0) * swarm.thread_s)
+        self.loop = SimLoop(lambda: draw.expovariate(1.0) * swarm.thread_s)  # type: ignore[abstract]
         self.network = SimNetwork(self.loop, Random(f"{seed} network"), swarm.delay_s)
         self.clock = SimClock(self.loop)
         self.observer = Observer(Defaults(min_insync_replicas=1))
@@ -239,10 +239,7 @@ class World:
 
     def may_kill(self, broker: SimBroker) -> bool:
         """Killing a broker while another has lost unsynced data may be more than was promised."""
-        for place in self.places_of(broker.id):
-            if not self.tolerates(place, broker, cut=False):
-                return False
-        return True
+        return all(self.tolerates(place, broker, cut=False) for place in self.places_of(broker.id))
 
     def tolerates(self, place: TopicPartition, broker: SimBroker, *, cut: bool) -> bool:
         """Whether one more replica may stop uncleanly: with a power cut among them, fewer than min.insync."""
