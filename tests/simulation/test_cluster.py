@@ -1,0 +1,80 @@
+"""Whole clusters in virtual time: no seed may fail, and every planted bug must be noticed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.cluster_mutants import BY_NAME, MUTANTS
+from tests.simulation.cluster_oracles import Violation
+from tests.simulation.cluster_run import run
+
+ROOT = Path(__file__).parent.parent.parent
+KILLS = json.loads((Path(__file__).parent / "cluster_kills.json").read_text())
+SLICES = 12
+SEEDS_PER_SLICE = 9
+FIRST_SEED = 1
+
+
+@pytest.mark.row(57, 59, 60, 61, 63, 64, 65, 66, 67)
+@pytest.mark.invariant("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P14", "P15")
+@pytest.mark.invariant("M3", "M4", "M5", "M8", "M9", "T1", "T2", "T3")
+@pytest.mark.parametrize("part", range(SLICES))
+def test_no_seed_breaks_a_promise(part: int) -> None:
+    """A violation names its seed: ``python -m tests.simulation.cluster_run -v SEED`` shows how it came about."""
+    first = FIRST_SEED + part * SEEDS_PER_SLICE
+    acked = sum(run(seed).acked for seed in range(first, first + SEEDS_PER_SLICE))
+    assert acked > 100, "too little was acknowledged to show anything"
+
+
+@pytest.mark.parametrize("name", list(BY_NAME))
+def test_planted_bug_is_noticed(name: str) -> None:
+    """By one of the seeds that noticed it when they were recorded."""
+    mutant = BY_NAME[name]
+    for seed in KILLS[name]["seeds"]:
+        try:
+            mutant.run(seed)
+        except Violation as violation:
+            found = str(violation).partition(" s: ")[2].partition(":")[0].split(" ")[0]
+            assert found in mutant.invariants, violation
+            return
+    pytest.fail(f"{name} is no longer noticed: run python -m tests.soak.soak_cluster '{name}'")
+
+
+def test_enough_bugs_are_planted() -> None:
+    assert len(MUTANTS) >= 15
+    assert set(KILLS) >= set(BY_NAME)
+    assert all(kill["tried"] <= 500 for kill in KILLS.values())
+
+
+def test_planted_bugs_leave_no_trace() -> None:
+    """The real code is whole again after mutants ran in this process."""
+    before = run(FIRST_SEED)
+    for mutant in MUTANTS[:3]:
+        with mutant.planted():
+            pass
+    assert run(FIRST_SEED) == before
+
+
+def run_elsewhere(seeds: list[int], hash_seed: str) -> list[str]:
+    """What seeds leave behind in another process: seed and hash of everything that happened."""
+    output = subprocess.run(
+        [sys.executable, "-m", "tests.simulation.cluster_run", *map(str, seeds)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
+    ).stdout
+    return [" ".join(line.split()[:2]) for line in output.splitlines()]
+
+
+def test_same_seed_same_run_in_any_process() -> None:
+    seeds = [1, 2, 3, 4, 5]
+    here = [f"{seed}: {run(seed).trace}" for seed in seeds]
+    assert run_elsewhere(seeds, "1") == here
+    assert run_elsewhere(seeds, "2") == here

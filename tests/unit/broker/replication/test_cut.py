@@ -1,0 +1,127 @@
+"""A log that is being cut: nobody else uses it, and what the cluster decides meanwhile waits."""
+
+import asyncio
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.topic_settings import TopicSettings
+from rookery.broker.replication.truncation import TruncationBelowHighWatermarkError
+from rookery.core.disk import MemoryDisk
+from rookery.core.errors import NotLeaderOrFollowerError
+from rookery.core.metadata import image as im
+from rookery.core.types import TopicPartition
+from rookery.core.wire.records import Record, build_batch
+
+ME, OTHER = 1, 2
+
+
+class SlowDisk:
+    """Storage that cuts when told to."""
+
+    def __init__(self) -> None:
+        self.may_go_on = asyncio.Event()
+
+    async def truncate(self, partition: PartitionLog, offset: int) -> bool:
+        await self.may_go_on.wait()
+        return partition.truncate_to(offset)
+
+    async def restart_at(self, partition: PartitionLog, offset: int) -> None:
+        await self.may_go_on.wait()
+        partition.truncate_fully_and_start_at(offset)
+
+    def appended(self, partition: PartitionLog) -> "asyncio.Future[None] | None":
+        return None
+
+
+def a_partition(disk: SlowDisk) -> Partition:
+    log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", TopicPartition("orders", 0), TopicLogConfig())
+    return Partition(UUID(int=1), log, TopicSettings(), node_id=ME, wake=lambda _: None, storage=disk)
+
+
+def led_by(leader: int, epoch: int) -> im.Partition:
+    return im.Partition(
+        replicas=(ME, OTHER), isr=(ME, OTHER), leader=leader, leader_epoch=epoch, partition_epoch=epoch
+    )
+
+
+def records(first: int, count: int, epoch: int) -> bytearray:
+    return build_batch([Record(first + n, 0, None, b"v") for n in range(count)], leader_epoch=epoch)
+
+
+def follower_with(partition: Partition, count: int, *, committed: int) -> None:
+    partition.apply(led_by(OTHER, 1))
+    partition.apply_fetched(records(0, count, 1), high_watermark=committed, leader_log_start=0, now_ms=0)
+
+
+@pytest.mark.row(63)
+@pytest.mark.invariant("P6", "P8")
+async def test_leadership_begins_when_the_log_has_been_cut() -> None:
+    disk = SlowDisk()
+    partition = a_partition(disk)
+    for first in range(3):
+        partition.apply(led_by(OTHER, 1))
+        partition.apply_fetched(records(first, 1, 1), high_watermark=1, leader_log_start=0, now_ms=0)
+    cut = partition.truncate_to_leader(epoch=1, end_offset=2)
+    partition.apply(led_by(ME, 3))
+    with pytest.raises(NotLeaderOrFollowerError, match="being cut"):
+        partition.append_as_leader(records(0, 1, -1), 1, 0)
+    with pytest.raises(NotLeaderOrFollowerError, match="being cut"):
+        partition.check_leader(3)
+    disk.may_go_on.set()
+    await cut
+    await asyncio.sleep(0)
+    assert partition.cut is None
+    assert partition.leading is not None
+    assert (partition.leading.epoch_start, partition.log.end_offset) == (2, 2)
+    assert partition.append_as_leader(records(0, 1, -1), 1, 0).base_offset == 2
+
+
+@pytest.mark.invariant("P8")
+async def test_the_cut_goes_on_when_whoever_asked_for_it_is_gone() -> None:
+    disk = SlowDisk()
+    partition = a_partition(disk)
+    for first in range(2):
+        partition.apply(led_by(OTHER, 1))
+        partition.apply_fetched(records(first, 1, 1), high_watermark=0, leader_log_start=0, now_ms=0)
+    cut = partition.truncate_to_leader(epoch=1, end_offset=1)
+    waiting = asyncio.get_running_loop().create_task(_until_done(cut))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert partition.cut is cut
+    disk.may_go_on.set()
+    await cut
+    assert partition.log.end_offset == 1
+
+
+async def _until_done(cut: "asyncio.Future[None]") -> None:
+    await asyncio.shield(cut)
+
+
+@pytest.mark.invariant("P7")
+async def test_a_replica_is_not_thrown_away_for_a_leader_that_knows_nothing() -> None:
+    """The leader's log begins before this one ends and shares no epoch with it: what is committed here stays."""
+    partition = a_partition(SlowDisk())
+    follower_with(partition, 5, committed=3)
+    with pytest.raises(TruncationBelowHighWatermarkError):
+        partition.restart_at(0)
+    assert (partition.cut, partition.log.end_offset) == (None, 5)
+
+
+@pytest.mark.invariant("P15")
+async def test_an_empty_replica_follows_a_log_that_starts_within_a_batch() -> None:
+    disk = SlowDisk()
+    disk.may_go_on.set()
+    partition = a_partition(disk)
+    partition.apply(led_by(OTHER, 1))
+    await partition.restart_at(12)
+    partition.apply_fetched(records(10, 5, 1), high_watermark=15, leader_log_start=12, now_ms=0)
+    assert partition.cut is not None
+    await partition.cut
+    log = partition.log
+    assert (log.start_offset, log.high_watermark, log.end_offset) == (12, 15, 15)
