@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from itertools import cycle
 from typing import Any, TypeVar
+from uuid import UUID
 
 import grpc
 import grpc.aio
@@ -26,10 +27,12 @@ from rookery.core.errors import (
     error_for,
 )
 from rookery.core.metadata import requests as q
+from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.rpc import BY_REQUEST, VERSION, Method
 from rookery.core.net.grpc_channel import open_channel
 from rookery.core.net.tls import Tls
 from rookery.proto import raft_pb2
+from rookery.proto.raft_pb2_grpc import RaftStub
 
 R = TypeVar("R")
 
@@ -126,6 +129,27 @@ class ControllerClient:
         reply = _as(q.AllocateProducerIdsReply, await self.call(request))
         return range(reply.first, reply.first + reply.count)
 
+    async def describe_quorum(self, timeout_s: float = 30.0) -> QuorumView:
+        """The metadata quorum, as its leader tells. Raises RequestTimedOutError when there is none to ask."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        request = raft_pb2.DescribeQuorumRequest(caller=self._caller)
+        last: Exception | None = None
+        while (left := deadline - loop.time()) > 0:
+            address = self._address
+            try:
+                stub = RaftStub(self._channel(address))  # type: ignore[no-untyped-call]
+                found = await stub.DescribeQuorum(request, timeout=min(left, ATTEMPT_S))
+            except grpc.aio.AioRpcError as error:
+                last = error
+                self._turn_from(address, next(self._bootstrap))
+            else:
+                if found.leader.id == found.leader.told_by:
+                    return _quorum_view(found)
+                self._turn_from(address, found.leader.endpoint or next(self._bootstrap))
+            await asyncio.sleep(min(PAUSE_S[0], max(0.0, deadline - loop.time())))
+        raise RequestTimedOutError(f"DescribeQuorum: no leader answered in {timeout_s} s; {_why(last)}")
+
     # -- what the broker itself asks
 
     async def hold_session(self) -> None:
@@ -209,6 +233,27 @@ class ControllerClient:
                 raise InvalidRequestError(f"more than {CHANNELS_MAX} controllers were named; restart the broker")
             channel = self._channels[address] = open_channel(address, self._tls)
         return channel
+
+
+def _quorum_view(found: raft_pb2.DescribeQuorumResponse) -> QuorumView:
+    return QuorumView(
+        found.leader.id,
+        found.leader.epoch,
+        found.high_watermark,
+        tuple(map(_quorum_replica, found.voters)),
+        tuple(map(_quorum_replica, found.observers)),
+    )
+
+
+def _quorum_replica(replica: raft_pb2.Replica) -> QuorumReplica:
+    return QuorumReplica(
+        replica.id,
+        UUID(bytes=replica.directory_id) if replica.directory_id else UUID(int=0),
+        replica.endpoint,
+        replica.log_end_offset,
+        replica.last_fetch_ms,
+        replica.last_caught_up_ms,
+    )
 
 
 def _as(kind: type[R], reply: Any) -> R:

@@ -7,9 +7,17 @@ the client then asks again in a version that the answer names.
 import re
 from collections.abc import Iterable
 
+from rookery.broker.handlers.ports import ClusterView
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
-from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse
+from rookery.core.metadata.features import SUPPORTED
+from rookery.core.wire.apis.api_versions import (
+    API_VERSIONS,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from rookery.core.wire.served import Served, api_versions_response, for_version
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -18,14 +26,38 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 class ApiVersionsHandler:
     served = Served(API_VERSIONS, 0, 4)
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self._features: object = None
         self.advertise(())
 
     def advertise(self, served: Iterable[Served]) -> None:
         """Take over the table, once it is complete."""
-        table = tuple(served)
-        self._answer = api_versions_response(table)
-        self._unsupported = api_versions_response(table, error_code=ErrorCode.UNSUPPORTED_VERSION)
+        self._table = tuple(served)
+        self._features = None
+        self._unsupported = api_versions_response(self._table, error_code=ErrorCode.UNSUPPORTED_VERSION)
+
+    def _answer(self) -> ApiVersionsResponse:
+        """Made anew only when the cluster agrees on other feature levels."""
+        image = self._cluster.image
+        if image.features is not self._features:
+            self._features = image.features
+            levels = [(name, level) for name, level in sorted(image.features.items()) if level > 0]
+            self._made = api_versions_response(
+                self._table,
+                supported=[
+                    SupportedFeatureKey(
+                        name=each.name, min_version=each.min_version, max_version=each.max_version
+                    )
+                    for each in SUPPORTED
+                ],
+                finalized=[
+                    FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+                    for name, level in levels
+                ],
+                finalized_epoch=max(0, image.offset),
+            )
+        return self._made
 
     def handle(self, request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
         if request is None:
@@ -36,4 +68,4 @@ class ApiVersionsHandler:
             if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
                 return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
             call.client.software_name, call.client.software_version = name, version
-        return for_version(self._answer, call.version)
+        return for_version(self._answer(), call.version)

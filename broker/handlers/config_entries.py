@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rookery.core.config import node, topic
 from rookery.core.config.defaults import topic_defaults
-from rookery.core.config.options import Option, Reach, Settings, as_text
+from rookery.core.config.options import Option, Reach, Settings, String, as_text
 from rookery.core.metadata.image import Image, ResourceType
 
 
@@ -44,6 +44,14 @@ TYPES = {
     "class": 8,
     "password": 9,
 }
+
+
+PROTOCOL_VERSION: Option[object] = Option(
+    "inter.broker.protocol.version",
+    String(),
+    "4.0",
+    "The version of Kafka whose protocol is spoken. It cannot be set; tools read here what they may ask for.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,8 @@ class ConfigView:
         for option in node.TABLE:
             settings = (*self._dynamic(image, option.name), *self._static(option))
             yield ConfigEntry(option, settings, read_only=option.reach is Reach.READ_ONLY)
+        told = Setting(PROTOCOL_VERSION.name, as_text(PROTOCOL_VERSION.default), Source.DEFAULT)
+        yield ConfigEntry(PROTOCOL_VERSION, (told,), read_only=True)
 
     def all_brokers(self, image: Image) -> Iterator[ConfigEntry]:
         """What is set for all brokers at once."""

@@ -4,13 +4,24 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rookery.core.metadata.image import Image
+from rookery.core.metadata.quorum_view import QuorumView
 from rookery.core.metadata.requests import (
+    AlterConfigsReply,
+    AlterConfigsRequest,
     CreatePartitionsReply,
     CreatePartitionsRequest,
     CreateTopicsReply,
     CreateTopicsRequest,
     DeleteTopicsReply,
     DeleteTopicsRequest,
+    ElectLeadersReply,
+    ElectLeadersRequest,
+    ListReassignmentsReply,
+    ListReassignmentsRequest,
+    ReassignPartitionsReply,
+    ReassignPartitionsRequest,
+    UpdateFeaturesReply,
+    UpdateFeaturesRequest,
 )
 
 
@@ -42,3 +53,16 @@ class ControllerPort(Protocol):
 
     async def allocate_producer_ids(self) -> range:
         """A block of producer ids that nobody else was given or will be."""
+
+    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsReply: ...
+
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersReply: ...
+
+    async def reassign_partitions(self, request: ReassignPartitionsRequest) -> ReassignPartitionsReply: ...
+
+    async def list_reassignments(self, request: ListReassignmentsRequest) -> ListReassignmentsReply: ...
+
+    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesReply: ...
+
+    async def describe_quorum(self) -> QuorumView:
+        """The metadata quorum, as its leader tells."""

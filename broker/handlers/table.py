@@ -7,8 +7,12 @@ from random import Random
 from typing import Any
 
 from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.handlers.acls_disabled import acl_handlers
+from rookery.broker.handlers.alter_configs import AlterConfigsHandler
+from rookery.broker.handlers.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from rookery.broker.handlers.api_versions import ApiVersionsHandler
 from rookery.broker.handlers.auto_creation import AutoCreation
+from rookery.broker.handlers.config_changes import ConfigChanges
 from rookery.broker.handlers.config_entries import ConfigView
 from rookery.broker.handlers.create_partitions import CreatePartitionsHandler
 from rookery.broker.handlers.create_topics import CreateTopicsHandler
@@ -16,17 +20,25 @@ from rookery.broker.handlers.delete_records import DeleteRecordsHandler
 from rookery.broker.handlers.delete_topics import DeleteTopicsHandler
 from rookery.broker.handlers.describe_cluster import DescribeClusterHandler
 from rookery.broker.handlers.describe_configs import DescribeConfigsHandler
+from rookery.broker.handlers.describe_log_dirs import DescribeLogDirsHandler, Storage, space_of
+from rookery.broker.handlers.describe_producers import DescribeProducersHandler
+from rookery.broker.handlers.describe_quorum import DescribeQuorumHandler
+from rookery.broker.handlers.describe_topic_partitions import DescribeTopicPartitionsHandler
+from rookery.broker.handlers.elect_leaders import ElectLeadersHandler
 from rookery.broker.handlers.fetch import FetchHandler
 from rookery.broker.handlers.fetch_session import Sessions
 from rookery.broker.handlers.group_handlers import group_handlers
+from rookery.broker.handlers.incremental_alter_configs import IncrementalAlterConfigsHandler
 from rookery.broker.handlers.init_producer_id import InitProducerIdHandler
 from rookery.broker.handlers.list_offsets import ListOffsetsHandler
+from rookery.broker.handlers.list_partition_reassignments import ListPartitionReassignmentsHandler
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.metadata import MetadataHandler
 from rookery.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
 from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
+from rookery.broker.handlers.update_features import UpdateFeaturesHandler
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.waiters import Waiters
@@ -55,6 +67,7 @@ class Broker:
     executor: Executor
     """Where single records are looked at."""
     groups: GroupCoordinator
+    storage: Storage
 
 
 def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
@@ -66,7 +79,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
     sessions = Sessions(settings[node.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], broker.random)
     record_work = RecordWorkInThreads(broker.executor)
     metrics = broker.topic_metrics
-    api_versions = ApiVersionsHandler()
+    api_versions = ApiVersionsHandler(cluster)
     handlers: list[Handler] = [
         api_versions,
         ProduceHandler(locator, broker.waiters, broker.clock, record_work, start_task, metrics),
@@ -82,6 +95,26 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         DescribeConfigsHandler(cluster, configs),
         DescribeClusterHandler(cluster),
         *group_handlers(broker.groups, cluster, controller, start_task),
+        *_admin_handlers(broker, locator),
     ]
     api_versions.advertise(handler.served for handler in handlers)
     return handlers
+
+
+def _admin_handlers(broker: Broker, locator: Locator) -> list[Handler]:
+    """What tools ask for, besides topics."""
+    cluster, controller = broker.cluster, broker.controller
+    changes = ConfigChanges(cluster, controller)
+    return [
+        AlterConfigsHandler(changes),
+        IncrementalAlterConfigsHandler(changes),
+        DescribeLogDirsHandler(broker.storage, space_of),
+        ElectLeadersHandler(cluster, controller),
+        AlterPartitionReassignmentsHandler(cluster, controller),
+        ListPartitionReassignmentsHandler(cluster, controller),
+        DescribeQuorumHandler(controller),
+        UpdateFeaturesHandler(cluster, controller),
+        DescribeProducersHandler(locator),
+        DescribeTopicPartitionsHandler(cluster),
+        *acl_handlers(),
+    ]

@@ -211,6 +211,7 @@ class BrokerRole:
             random=Random(),
             executor=self._executor,
             groups=self.groups,
+            storage=self.log_dirs,
         )
         return Server(
             self._listeners.clients,
@@ -235,9 +236,16 @@ class BrokerRole:
 
     def _options_of(self, topic: str) -> tuple[TopicSettings, TopicLogConfig]:
         """A topic's options as the image has them now, on top of this broker's own."""
-        settings = topic_settings(topic_defaults(self._settings), self.view.image.topic_config(topic))
+        image = self.view.image
+        settings = topic_settings(topic_defaults(self._settings_now(image)), image.topic_config(topic))
         check = self._settings[keys.VALIDATE_RECORDS] == "all"
         return TopicSettings.of(settings, check_records=check), TopicLogConfig.of(settings)
+
+    def _settings_now(self, image: im.Image) -> Settings:
+        """This broker's settings with what was set for all brokers, and for this one, while running."""
+        for_all = image.config(im.ResourceType.BROKER, "")
+        for_this = image.config(im.ResourceType.BROKER, str(self._meta.node_id))
+        return self._settings.having({**for_all, **for_this}) if for_all or for_this else self._settings
 
     # --- events ---------------------------------------------------------------------------------------------
 

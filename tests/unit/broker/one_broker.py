@@ -11,6 +11,7 @@ from uuid import UUID
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.handlers.table import Broker, request_handlers
 from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
@@ -21,8 +22,12 @@ from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.topic_metrics import TopicMetrics
 from rookery.controller.state.config_rules import RULES
+from rookery.controller.state.configs import alter_configs
 from rookery.controller.state.defaults import Defaults
+from rookery.controller.state.elect_leaders import elect_leaders
+from rookery.controller.state.features import update_features
 from rookery.controller.state.producer_ids import allocate_producer_ids
+from rookery.controller.state.reassignment import list_reassignments, reassign_partitions
 from rookery.controller.state.topics import Growth, create_partitions, create_topics, delete_topics
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.config import node
@@ -34,15 +39,26 @@ from rookery.core.metadata import image as images
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.delta import Delta
 from rookery.core.metadata.image import EMPTY, Image
+from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.records import Record, RegisterBrokerRecord
 from rookery.core.metadata.requests import (
     AllocateProducerIdsRequest,
+    AlterConfigsReply,
+    AlterConfigsRequest,
     CreatePartitionsReply,
     CreatePartitionsRequest,
     CreateTopicsReply,
     CreateTopicsRequest,
     DeleteTopicsReply,
     DeleteTopicsRequest,
+    ElectLeadersReply,
+    ElectLeadersRequest,
+    ListReassignmentsReply,
+    ListReassignmentsRequest,
+    ReassignPartitionsReply,
+    ReassignPartitionsRequest,
+    UpdateFeaturesReply,
+    UpdateFeaturesRequest,
 )
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import Network, SocketNetwork
@@ -104,6 +120,41 @@ class OneNodeCluster:
         block = decision.reply(self.commit(decision.records))
         return range(block.first, block.first + block.count)
 
+    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsReply:
+        decision = alter_configs(self.image, request, RULES, Defaults())
+        return decision.reply(self.commit(decision.records))
+
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersReply:
+        decision = elect_leaders(self.image, request, Defaults())
+        return decision.reply(self.commit(decision.records))
+
+    async def reassign_partitions(self, request: ReassignPartitionsRequest) -> ReassignPartitionsReply:
+        decision = reassign_partitions(self.image, request, Defaults())
+        return decision.reply(self.commit(decision.records))
+
+    async def list_reassignments(self, request: ListReassignmentsRequest) -> ListReassignmentsReply:
+        return list_reassignments(self.image, request)
+
+    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesReply:
+        decision = update_features(self.image, request)
+        return decision.reply(self.commit(decision.records))
+
+    async def describe_quorum(self) -> QuorumView:
+        me = QuorumReplica(NODE_ID, UUID(int=NODE_ID), "127.0.0.1:9093", self.image.offset + 1, -1, -1)
+        return QuorumView(NODE_ID, 1, self.image.offset + 1, (me,), ())
+
+
+class OneFolder:
+    """The one log directory, holding whatever the broker has open."""
+
+    def __init__(self, disk: Disk, folder: str, partitions: Partitions) -> None:
+        self.dirs = [LogDir(disk, folder, UUID(int=NODE_ID))]
+        self.offline: dict[str, str] = {}
+        self._partitions = partitions
+
+    def in_dir(self, log_dir: LogDir) -> list[PartitionLog]:
+        return [partition.log for partition in self._partitions]
+
 
 class OneBroker:
     """Keeps the partitions in step with the image."""
@@ -126,6 +177,7 @@ class OneBroker:
         self.random = Random(7)
         self.cluster = OneNodeCluster(self.random)
         self.partitions = Partitions()
+        self.storage = OneFolder(self.disk, self.folder, self.partitions)
         self.waiters: Waiters[Partition] = Waiters(scheduler or asyncio.get_running_loop())
         self.topic_metrics = TopicMetrics()
         self.metrics = Metrics()
@@ -153,6 +205,7 @@ class OneBroker:
             self.random,
             self.executor,
             self.groups,
+            self.storage,
         )
         self.server = Server(
             [Listener(LISTENER, end, end, "PLAINTEXT")],

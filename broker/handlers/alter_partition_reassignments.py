@@ -1,0 +1,68 @@
+"""AlterPartitionReassignments (45): move partitions to other brokers, or (null replicas) call a move off."""
+
+from collections import defaultdict
+
+from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.server.client import Call
+from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.metadata.requests import Reassignment, ReassignPartitionsReply, ReassignPartitionsRequest
+from rookery.core.wire.apis.alter_partition_reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from rookery.core.wire.served import Served
+
+
+class AlterPartitionReassignmentsHandler:
+    served = Served(ALTER_PARTITION_REASSIGNMENTS, 0, 1)
+
+    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+        self._cluster = cluster
+        self._controller = controller
+
+    async def handle(
+        self, request: AlterPartitionReassignmentsRequest, call: Call
+    ) -> AlterPartitionReassignmentsResponse:
+        ask = self._controller.reassign_partitions(
+            ReassignPartitionsRequest(_moves(request), request.allow_replication_factor_change)
+        )
+        try:
+            reply = await decide(ask, request.timeout_ms, self._cluster, _begun)
+        except KafkaError as error:
+            call.error(error.code)
+            return AlterPartitionReassignmentsResponse(
+                error_code=error.code, error_message=error.message, responses=()
+            )
+        by_topic: dict[str, list[ReassignablePartitionResponse]] = defaultdict(list)
+        for answer in reply.partitions:
+            if answer.error:
+                call.error(ErrorCode(answer.error))
+            by_topic[answer.topic].append(
+                ReassignablePartitionResponse(
+                    partition_index=answer.partition, error_code=answer.error, error_message=answer.message
+                )
+            )
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=request.allow_replication_factor_change,
+            responses=[ReassignableTopicResponse(name=name, partitions=found) for name, found in by_topic.items()],
+        )
+
+
+def _moves(request: AlterPartitionReassignmentsRequest) -> tuple[Reassignment, ...]:
+    return tuple(
+        Reassignment(
+            topic.name,
+            partition.partition_index,
+            None if partition.replicas is None else tuple(partition.replicas),
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+
+
+def _begun(reply: ReassignPartitionsReply) -> None:
+    """A move may be over before this broker hears that it began, so there is nothing to wait for."""

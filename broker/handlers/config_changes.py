@@ -1,0 +1,62 @@
+"""Changes to configuration: decided by the controller, answered when this broker sees them."""
+
+from collections.abc import Sequence
+
+from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.core.errors import KafkaError
+from rookery.core.metadata.image import Image
+from rookery.core.metadata.requests import (
+    AlterConfigsRequest,
+    ConfigAlteration,
+    ConfigAnswer,
+    ConfigChange,
+    ConfigOp,
+)
+
+VISIBLE_WITHIN_S = 5.0
+"""What was committed is answered as done even if this broker is slow to hear of it."""
+
+
+class ConfigChanges:
+    """Asks the controller, and waits until the next request to this broker would find the change."""
+
+    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+        self._cluster = cluster
+        self._controller = controller
+
+    async def make(
+        self, alterations: Sequence[ConfigAlteration], *, validate_only: bool, replace: bool
+    ) -> tuple[ConfigAnswer, ...]:
+        """An answer per resource. With `replace`, options that are not named return to their defaults."""
+        request = AlterConfigsRequest(tuple(alterations), validate_only, replace)
+        try:
+            reply = await self._controller.alter_configs(request)
+        except KafkaError as error:
+            return tuple(_refusal(alteration, error) for alteration in alterations)
+        if not validate_only:
+            refused = {(answer.resource_type, answer.resource_name) for answer in reply.resources if answer.error}
+            made = [one for one in alterations if (one.resource_type, one.resource_name) not in refused]
+            await self._cluster.until(lambda image: all(_holds(image, one) for one in made), VISIBLE_WITHIN_S)
+        return reply.resources
+
+
+def _refusal(alteration: ConfigAlteration, error: KafkaError) -> ConfigAnswer:
+    return ConfigAnswer(alteration.resource_type, alteration.resource_name, error.code, error.message)
+
+
+def _holds(image: Image, alteration: ConfigAlteration) -> bool:
+    config = image.config(alteration.resource_type, alteration.resource_name)
+    return all(_made(config.get(change.name), change) for change in alteration.changes)
+
+
+def _made(value: str | None, change: ConfigChange) -> bool:
+    if change.op is ConfigOp.DELETE:
+        return value is None
+    if change.op is ConfigOp.SET:
+        return value == change.value
+    present, words = _words(value), _words(change.value)
+    return words <= present if change.op is ConfigOp.APPEND else not words & present
+
+
+def _words(text: str | None) -> set[str]:
+    return {word.strip() for word in (text or "").split(",")} - {""}
