@@ -29,11 +29,11 @@ class TopicLogConfig:
     log_append_time: bool = False
     timestamp_before_max_ms: int = LONG_MAX
     timestamp_after_max_ms: int = 3_600_000
+    sync_before_ack: bool = field(init=False)
+    """flush.messages=1: an append counts once it is on the device."""
 
-    @property
-    def sync_before_ack(self) -> bool:
-        """flush.messages=1: an append counts once it is on the device."""
-        return self.flush_messages == 1
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sync_before_ack", self.flush_messages == 1)
 
     @staticmethod
     def of(settings: Settings) -> "TopicLogConfig":

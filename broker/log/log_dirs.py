@@ -214,11 +214,13 @@ class LogDirs:
         """Called after each append. With flush.messages=1 the future to wait for before acknowledging; else
         None, and what flush.messages, flush.ms and closed segments ask for happens in the background."""
         config, opened = partition.config, partition.log
+        end, durable = opened.end_offset, opened.recovery_point
         if config.sync_before_ack:
-            return self.commit_of(partition).durable(partition, opened.end_offset)
-        if opened.end_offset - opened.recovery_point >= config.flush_messages:
-            self.commit_of(partition).request(partition, opened.end_offset)
-        self.flush_closed_segments(partition)
+            return self.commit_of(partition).durable(partition, end)
+        if end - durable >= config.flush_messages:
+            self.commit_of(partition).request(partition, end)
+        if durable < opened.segments[-1].base_offset or partition.store.unsaved:
+            self.flush_closed_segments(partition)
         if config.flush_ms < LONG_MAX and partition not in self._flush_timers:
             self._flush_timers[partition] = asyncio.get_running_loop().call_later(
                 config.flush_ms / 1000, self._flush_due, partition

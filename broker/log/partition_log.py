@@ -19,6 +19,7 @@ from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.disk import Buffer, Disk
 from rookery.core.errors import InvalidRecordError, OffsetOutOfRangeError
 from rookery.core.log import Appended, Log, LogDirFailed, LogRead, Segment
+from rookery.core.log.appending import Placed
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import BatchHeader, MutableBuffer
 from rookery.core.wire.records import (
@@ -152,11 +153,14 @@ class PartitionLog:
 
     def advance_high_watermark(self, offset: int) -> bool:
         """Move the high watermark forward to `offset`, at most to the log's end; False if it stays."""
-        offset = min(offset, self.log.end_offset)
+        end = self.log.end_offset
+        if offset > end:
+            offset = end
         if offset <= self._high_watermark:
             return False
         self._high_watermark = offset
-        self.store.state.high_watermark_moved(offset)
+        if self.store.state.ended:
+            self.store.state.high_watermark_moved(offset)
         return True
 
     def bound(self, isolation: Isolation) -> int:
@@ -183,14 +187,13 @@ class PartitionLog:
         else:
             check_timestamp(header, now_ms, config.timestamp_before_max_ms, config.timestamp_after_max_ms)
         if header.producer_id != NONE:
-            stored = self.store.state.duplicate_of(header)
-            if stored is not None:
-                return self._known(stored)
-            self.store.state.check(header)
-        appended = self._append_stamped(records, leader_epoch, now_ms, [(0, header)])
-        return LeaderAppend(
-            appended.base_offset, appended.last_offset, append_time, self.log.start_offset, False
-        )
+            state = self.store.state
+            if not state.is_next(header):
+                stored = state.duplicate_of(header)
+                if stored is not None:
+                    return self._known(stored)
+                state.check(header)
+        return self._append_one(records, header, leader_epoch, now_ms, append_time)
 
     def append_own(
         self, batch: MutableBuffer, leader_epoch: int, now_ms: int, *, transaction_version: int = 0
@@ -207,38 +210,43 @@ class PartitionLog:
             )
         elif header.producer_id != NONE:
             self.store.state.check(header, Origin.COORDINATOR)
-        appended = self._append_stamped(batch, leader_epoch, now_ms, [(0, header)])
-        return LeaderAppend(appended.base_offset, appended.last_offset, NONE, self.log.start_offset, False)
+        return self._append_one(batch, header, leader_epoch, now_ms, NONE)
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
         """Append what was fetched from the leader, with its offsets and epochs; checksums are checked
         again."""
-        active = self.log.active.base_offset
+        active = self.log.active
         try:
             appended = self.log.append_as_follower(records, now_ms)
-            self._applied(records, appended, active, now_ms)
+            self._applied(records, appended.batches, active, now_ms)
         except LogDirFailed as error:
             self.on_failure(error)
             raise
         return appended
 
-    def _append_stamped(
-        self, buf: MutableBuffer, leader_epoch: int, now_ms: int, checked: list[tuple[int, BatchHeader]]
-    ) -> Appended:
-        active = self.log.active.base_offset
+    def _append_one(
+        self, batch: MutableBuffer, header: BatchHeader, leader_epoch: int, now_ms: int, append_time: int
+    ) -> LeaderAppend:
+        log = self.log
+        active = log.segments[-1]
         try:
-            appended = self.log.append_as_leader(buf, leader_epoch, now_ms, checked)
-            self._applied(buf, appended, active, now_ms)
+            base_offset = log.append_one_as_leader(batch, header, leader_epoch, now_ms)
+            if header.producer_id == NONE and log.segments[-1] is active:
+                self.store.state.end_offset = log.end_offset  # nobody has to be remembered
+            else:
+                stored = BatchHeader._make((base_offset, header[1], leader_epoch, *header[3:]))
+                self._applied(batch, [(0, stored)], active, now_ms)
         except LogDirFailed as error:
             self.on_failure(error)
             raise
-        return appended
+        return LeaderAppend(base_offset, log.end_offset - 1, append_time, log.start_offset, False)
 
-    def _applied(self, buf: Buffer, appended: Appended, active: int, now_ms: int) -> None:
-        if self.log.active.base_offset == active:
-            self.store.applied(buf, appended.batches, now_ms)
+    def _applied(self, buf: Buffer, batches: Placed, active: Segment, now_ms: int) -> None:
+        """Batches were appended, to `active` unless the log was rolled."""
+        if self.log.segments[-1] is active:
+            self.store.applied(buf, batches, now_ms)
         else:
-            self.store.rolled(buf, appended.batches, now_ms, active)
+            self.store.rolled(buf, batches, now_ms, active.base_offset)
 
     def _known(self, stored: AppendedBatch) -> LeaderAppend:
         time = stored.timestamp if self._config.log_append_time else NONE

@@ -27,7 +27,7 @@ from rookery.core.errors import (
     OutOfOrderSequenceNumberError,
     TransactionCoordinatorFencedError,
 )
-from rookery.core.wire.batch import MAX_SEQUENCE, BatchHeader
+from rookery.core.wire.batch import MAX_SEQUENCE, TRANSACTIONAL, BatchHeader
 
 NONE = -1
 """Stands for "no epoch", "no sequence", "no offset" and "no timestamp", as it does on the wire and on
@@ -127,7 +127,7 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one partition, as of `end_offset`."""
 
-    __slots__ = ("_ended", "_ended_firsts", "_open", "_producers_max", "_replicated", "end_offset", "entries")
+    __slots__ = ("_ended_firsts", "_open", "_producers_max", "_replicated", "end_offset", "ended", "entries")
 
     def __init__(
         self,
@@ -146,12 +146,27 @@ class ProducerState:
         self._open = {
             e.txn_first_offset: e.producer_id for e in sorted(opened, key=lambda e: e.txn_first_offset)
         }
-        self._ended = list(ended)  # (marker's offset, first offset), in log order
-        self._ended_firsts = sorted(first for _, first in self._ended)  # a heap, emptied lazily
-        # first offsets that left `_ended` but still lie in the heap; None as long as there was none
+        self.ended = list(ended)
+        """Transactions whose end is not yet below the high watermark, in log order: (marker's offset, first
+        offset)."""
+        self._ended_firsts = sorted(first for _, first in self.ended)  # a heap, emptied lazily
+        # first offsets that left `ended` but still lie in the heap; None as long as there was none
         self._replicated: set[int] | None = None
 
     # -- decisions
+
+    def is_next(self, batch: BatchHeader) -> bool:
+        """Whether `batch` is simply the next one of a producer that is known, as nearly always: then it
+        repeats none and may be appended, and nothing else has to be asked."""
+        _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = batch
+        entry = self.entries.get(producer_id)
+        return (
+            entry is not None
+            and entry.epoch == epoch
+            and bool(entry.batches)
+            and (entry.batches[-1].last_sequence + 1) & MAX_SEQUENCE == sequence
+            and (entry.txn_first_offset == NONE or bool(attributes & TRANSACTIONAL))
+        )
 
     def duplicate_of(self, batch: BatchHeader) -> AppendedBatch | None:
         """The stored batch that `batch` repeats, if it is among the last five of its producer and epoch."""
@@ -225,16 +240,14 @@ class ProducerState:
         return None
 
     def _apply_data(self, entry: ProducerEntry, batch: BatchHeader) -> None:
-        entry.enter_epoch(batch.producer_epoch)
-        entry.add(
-            AppendedBatch(
-                batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp
-            )
-        )
-        entry.last_timestamp = batch.max_timestamp
-        if batch.transactional and entry.txn_first_offset == NONE:
-            entry.txn_first_offset = batch.base_offset
-            self._open[batch.base_offset] = batch.producer_id
+        base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = batch
+        last_sequence = (sequence + delta) & MAX_SEQUENCE if sequence >= 0 else sequence
+        entry.enter_epoch(epoch)
+        entry.add(AppendedBatch(last_sequence, base + delta, delta, timestamp))
+        entry.last_timestamp = timestamp
+        if attributes & TRANSACTIONAL and entry.txn_first_offset == NONE:
+            entry.txn_first_offset = base
+            self._open[base] = producer_id
 
     def _apply_marker(
         self, entry: ProducerEntry, batch: BatchHeader, marker: EndMarker
@@ -250,7 +263,7 @@ class ProducerState:
             return None  # a marker without data moves nothing
         self._open.pop(first, None)
         last = batch.base_offset
-        self._ended.append((last, first))
+        self.ended.append((last, first))
         heapq.heappush(self._ended_firsts, first)
         stable = next(iter(self._open), last + 1)
         return CompletedTxn(entry.producer_id, first, last, not marker.commit, stable)
@@ -293,12 +306,12 @@ class ProducerState:
     def high_watermark_moved(self, high_watermark: int) -> None:
         """Transactions whose marker lies below the high watermark no longer hold back the last stable
         offset."""
-        if self._ended and self._ended[0][0] < high_watermark:
-            replicated = bisect_left(self._ended, (high_watermark,))
+        if self.ended and self.ended[0][0] < high_watermark:
+            replicated = bisect_left(self.ended, (high_watermark,))
             if self._replicated is None:
                 self._replicated = set()
-            self._replicated.update(first for _, first in self._ended[:replicated])
-            del self._ended[:replicated]
+            self._replicated.update(first for _, first in self.ended[:replicated])
+            del self.ended[:replicated]
 
     def drop_transactions_below(self, log_start_offset: int) -> None:
         """A deleted prefix takes its ended transactions along."""
@@ -307,7 +320,7 @@ class ProducerState:
 
     def ended_transactions(self) -> list[tuple[int, int]]:
         """(marker's offset, first offset) of those that still wait for the high watermark."""
-        return list(self._ended)
+        return list(self.ended)
 
     # -- upkeep
 

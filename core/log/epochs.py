@@ -30,11 +30,12 @@ UNKNOWN = EpochEnd(NO_EPOCH, NO_OFFSET)
 class LeaderEpochs:
     """Epochs and their start offsets, both strictly ascending."""
 
-    __slots__ = ("_epochs", "_starts", "changed")
+    __slots__ = ("_epochs", "_starts", "changed", "latest_epoch")
 
     def __init__(self, entries: Iterable[EpochStart] = ()) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        self.latest_epoch = NO_EPOCH  # kept, since every append compares its own with it
         for epoch, start in entries:
             self.assign(epoch, start)
         self.changed = False  # since the file was written
@@ -47,10 +48,6 @@ class LeaderEpochs:
     def latest(self) -> EpochStart | None:
         return EpochStart(self._epochs[-1], self._starts[-1]) if self._epochs else None
 
-    @property
-    def latest_epoch(self) -> int:
-        return self._epochs[-1] if self._epochs else NO_EPOCH
-
     def assign(self, epoch: int, start_offset: int) -> None:
         """Say that `epoch` begins at `start_offset`. Later entries that contradict it are dropped."""
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
@@ -61,7 +58,7 @@ class LeaderEpochs:
         del self._epochs[keep:], self._starts[keep:]
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-        self.changed = True
+        self._change()
 
     def end_offset_for(self, epoch: int, log_end: int) -> EpochEnd:
         """The largest epoch not above `epoch` and where it ended; unknown if this log cannot tell.
@@ -88,7 +85,7 @@ class LeaderEpochs:
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
             del self._epochs[keep:], self._starts[keep:]
-            self.changed = True
+            self._change()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log now starts at `start_offset`: the epoch there starts there, older ones are forgotten."""
@@ -96,10 +93,14 @@ class LeaderEpochs:
         if covering > 0 or (covering == 0 and self._starts[0] != start_offset):
             del self._epochs[:covering], self._starts[:covering]
             self._starts[0] = start_offset
-            self.changed = True
+            self._change()
 
     def clear(self) -> None:
         if self._epochs:
             self._epochs.clear()
             self._starts.clear()
-            self.changed = True
+            self._change()
+
+    def _change(self) -> None:
+        self.changed = True
+        self.latest_epoch = self._epochs[-1] if self._epochs else NO_EPOCH

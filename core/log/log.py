@@ -24,7 +24,7 @@ from rookery.core.log.errors import LogDirFailed
 from rookery.core.log.flush import FlushJob
 from rookery.core.log.history import note_epoch, read_epochs
 from rookery.core.log.recovery import Found, open_segments
-from rookery.core.log.scan import MAX_RELATIVE_OFFSET, check_stored, checked_batches
+from rookery.core.log.scan import check_stored, checked_batches
 from rookery.core.log.segment import Segment
 from rookery.core.log.swap import swap_in
 from rookery.core.log.timestamps import (
@@ -143,9 +143,7 @@ class Log:
         if batches is None:
             batches = checked_batches(buf)
         if len(buf) > self.config.segment_bytes:
-            raise RecordListTooLargeError(
-                f"{len(buf)} bytes of batches do not fit into a segment of {self.config.segment_bytes}"
-            )
+            raise self._too_large(len(buf))
         offset = self.end_offset
         placed = []
         for pos, header in batches:
@@ -153,6 +151,31 @@ class Log:
             placed.append((pos, _make((offset, header[1], leader_epoch, *header[3:]))))
             offset += header.last_offset_delta + 1
         return self._append(buf, placed, now_ms)
+
+    def append_one_as_leader(
+        self, buf: MutableBuffer, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> int:
+        """The same for one batch that was checked, as every produce request brings it; its base offset."""
+        base_offset, size, config = self.end_offset, len(buf), self.config
+        if size > config.segment_bytes:
+            raise self._too_large(size)
+        if self.failed:
+            raise self._in_doubt()
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
+        stamp(buf, 0, base_offset, leader_epoch)
+        try:
+            if self.segments[-1].must_close(config, size, last_offset, max_timestamp, now_ms):
+                self.roll(now_ms, base_offset)
+            self.segments[-1].append_one(buf, last_offset, max_timestamp)
+        except LogDirFailed as error:
+            self.failed = not error.disk_full
+            raise
+        epochs = self._epochs or self.epochs
+        if leader_epoch > epochs.latest_epoch:
+            epochs.assign(leader_epoch, base_offset)
+        self.end_offset = last_offset + 1
+        return base_offset
 
     def append_as_follower(self, buf: Buffer, now_ms: int, batches: Placed | None = None) -> Appended:
         """Append batches with the offsets and epochs they have; they must lie behind the end of the log.
@@ -174,7 +197,7 @@ class Log:
 
     def _append(self, data: Buffer, placed: Placed, now_ms: int) -> Appended:
         if self.failed:
-            raise LogDirFailed("writing", self.path, OSError(errno.EIO, "an earlier error left it in doubt"))
+            raise self._in_doubt()
         if not placed:
             raise CorruptMessageError(f"{self.path}: there is no batch to append")
         first, last = placed[0][1], placed[-1][1]
@@ -183,13 +206,13 @@ class Log:
         last_offset = last.base_offset + last.last_offset_delta
         rolled = None
         try:
-            if self._must_roll(len(data), last_offset, max_timestamp, now_ms):
+            if self.active.must_close(self.config, len(data), last_offset, max_timestamp, now_ms):
                 rolled = self.roll(now_ms, base_for(first, last_offset, self.end_offset))
             self.segments[-1].append(data, placed)
         except LogDirFailed as error:
             self.failed = not error.disk_full
             raise
-        epochs = self.epochs if self._epochs is None else self._epochs
+        epochs = self.epochs
         if last.partition_leader_epoch > epochs.latest_epoch:
             for _, header in placed:
                 note_epoch(epochs, header)
@@ -197,22 +220,15 @@ class Log:
         of_max = greatest_of.base_offset + greatest_of.last_offset_delta
         return Appended(first.base_offset, last_offset, max_timestamp, of_max, placed, len(data), rolled)
 
-    # segments
-
-    def _must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        active, config = self.segments[-1], self.config
-        used = active.size
-        if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
-            return True
-        if used == 0:
-            return False
-        first = active.first_timestamp
-        waited = max_timestamp - first if first >= 0 else now_ms - active.created_ms
-        return (
-            used + size > config.segment_bytes
-            or waited > config.segment_ms - active.jitter_ms
-            or active.index_bytes > config.segment_index_bytes
+    def _too_large(self, size: int) -> RecordListTooLargeError:
+        return RecordListTooLargeError(
+            f"{size} bytes of batches do not fit into a segment of {self.config.segment_bytes}"
         )
+
+    def _in_doubt(self) -> LogDirFailed:
+        return LogDirFailed("writing", self.path, OSError(errno.EIO, "an earlier error left it in doubt"))
+
+    # segments
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> int:
         """Seal the active segment and begin the next one; returns its base offset."""

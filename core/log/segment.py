@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from rookery.core.disk import Buffer, Disk, File, write_whole
 from rookery.core.log import names
+from rookery.core.log.config import LogConfig
 from rookery.core.log.errors import LogCorrupt, LogDirFailed
 from rookery.core.log.indexes import (
     NO_TIMESTAMP,
@@ -16,7 +17,7 @@ from rookery.core.log.indexes import (
     TimeIndex,
     TimePoint,
 )
-from rookery.core.log.scan import WINDOW, Invalid, headers
+from rookery.core.log.scan import MAX_RELATIVE_OFFSET, WINDOW, Invalid, headers
 from rookery.core.wire.batch import HEADER_SIZE, LENGTH_END, MIN_LENGTH, BatchHeader
 
 _STEP = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
@@ -129,6 +130,25 @@ class Segment:
             self._first_timestamp = next(self.headers(0))[1].max_timestamp
         return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
 
+    def must_close(
+        self, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        """Whether batches of `size` bytes that end at `last_offset` belong into another segment."""
+        used = self.size
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if used == 0:
+            return False
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp
+        waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        return (
+            used + size > config.segment_bytes
+            or waited > config.segment_ms - self.jitter_ms
+            or self.index_bytes > config.segment_index_bytes
+        )
+
     # indexes
 
     def load(self) -> tuple[OffsetIndex, TimeIndex]:
@@ -197,15 +217,17 @@ class Segment:
 
     def note(self, position: int, header: BatchHeader) -> None:
         """Take one more batch into account."""
-        last_offset = header.base_offset + header.last_offset_delta
-        if header.max_timestamp > self._max_timestamp:
-            self._max_timestamp, self._offset_of_max = header.max_timestamp, last_offset
+        self._note(position, header.last_offset, header.max_timestamp, header.size)
+
+    def _note(self, position: int, last_offset: int, max_timestamp: int, size: int) -> None:
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._offset_of_max = max_timestamp, last_offset
         if self._unindexed > self._interval and self._index is not None and self._times is not None:
             self._index.append(last_offset, position)
             self._times.append(self._max_timestamp, self._offset_of_max)
             self._unindexed = 0
             self.index_bytes = max((len(self._index) + 1) * OFFSET_ENTRY, (len(self._times) + 2) * TIME_ENTRY)
-        self._unindexed += header.batch_length + LENGTH_END
+        self._unindexed += size
         self._next_offset = last_offset + 1
 
     # reading
@@ -323,6 +345,19 @@ class Segment:
 
     def append(self, data: Buffer, placed: list[tuple[int, BatchHeader]]) -> None:
         """Write a run of batches with one system call. After a failure the file is as it was."""
+        self._write(data, placed[0][1].max_timestamp)
+        for pos, header in placed:
+            self.note(self.size + pos, header)
+        self.size += len(data)
+
+    def append_one(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        """The same for one batch."""
+        self._write(batch, max_timestamp)
+        size = len(batch)
+        self._note(self.size, last_offset, max_timestamp, size)
+        self.size += size
+
+    def _write(self, data: Buffer, first_timestamp: int) -> None:
         if self._index is None:
             self.load()
         try:
@@ -330,10 +365,7 @@ class Segment:
         except OSError as error:
             raise LogDirFailed("writing", self.log_path, error) from error
         if self.size == 0:
-            self._first_timestamp = placed[0][1].max_timestamp
-        for pos, header in placed:
-            self.note(self.size + pos, header)
-        self.size += len(data)
+            self._first_timestamp = first_timestamp
 
     def truncate_to(self, offset: int) -> None:
         """Drop the batch that holds `offset` and all after it."""

@@ -32,6 +32,8 @@ DELETE_HORIZON = 0b100_0000
 LAST_CODEC = 4
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+unpack_fields = _HEADER.unpack_from
+"""The fields of a `BatchHeader` as a plain tuple; struct.error where there are too few bytes."""
 _INT16, _INT32, _INT64, _UINT32 = (struct.Struct(form) for form in (">h", ">i", ">q", ">I"))
 _LENGTH_AT = 8
 _LEADER_EPOCH_AT = 12

@@ -4,6 +4,10 @@ Only headers and checksums are looked at, so that every batch is checked; what i
 `records.check_records`, for topics that ask for it.
 """
 
+import struct
+
+from crc32c import crc32c
+
 from rookery.core.errors import (
     CorruptMessageError,
     InvalidRecordError,
@@ -14,6 +18,7 @@ from rookery.core.errors import (
 from rookery.core.wire.batch import (
     CODEC_MASK,
     CONTROL,
+    CRC_FROM,
     DELETE_HORIZON,
     LAST_CODEC,
     LENGTH_END,
@@ -24,11 +29,13 @@ from rookery.core.wire.batch import (
     BatchHeader,
     batches,
     read_header,
+    unpack_fields,
     verify,
 )
 from rookery.core.wire.primitives import Buffer, WireError
 
 _BROKER_ONLY = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
+_make = BatchHeader._make
 
 
 def validate_produce_batch(records: Buffer | None, max_size: int) -> BatchHeader:
@@ -36,22 +43,40 @@ def validate_produce_batch(records: Buffer | None, max_size: int) -> BatchHeader
 
     Damage (length, checksum) is CORRUPT_MESSAGE, which a producer retries; a batch that is undamaged but may
     not be sent is INVALID_RECORD; one above `max_size` is MESSAGE_TOO_LARGE, and producers split it.
+
+    Small batches come by the hundred thousand, so whether all is well is one question; what is not is found
+    out afterwards, check by check.
     """
     if not records:
         raise InvalidRecordError("the produce request holds no record batch for this partition")
-    header = _read_produced(records, max_size)
-    verify(records, 0, header)
-    offset, _, _, _, _, attributes, last_delta, _, _, producer, epoch, sequence, count = header
+    try:
+        fields = unpack_fields(records)
+    except struct.error:
+        raise _refusal(records, max_size) from None
+    offset, length, _, magic, crc, attributes, last_delta, _, _, producer, epoch, sequence, count = fields
     if (
-        offset != 0
+        magic != MAGIC
+        or length != len(records) - LENGTH_END
+        or length + LENGTH_END > max_size
+        or crc32c(memoryview(records)[CRC_FROM:]) != crc
+        or offset != 0
         or count < 1
         or last_delta != count - 1
         or attributes & _BROKER_ONLY
         or attributes & CODEC_MASK > LAST_CODEC
         or (sequence < 0 or epoch < 0 if producer >= 0 else attributes & TRANSACTIONAL)
     ):
-        raise _refusal(header)
-    return header
+        raise _refusal(records, max_size)
+    return _make(fields)
+
+
+def _refusal(records: Buffer, max_size: int) -> KafkaError:
+    try:
+        header = _read_produced(records, max_size)
+        verify(records, 0, header)
+    except KafkaError as error:
+        return error
+    return _unfit(header)
 
 
 def _read_produced(records: Buffer, max_size: int) -> BatchHeader:
@@ -70,7 +95,7 @@ def _read_produced(records: Buffer, max_size: int) -> BatchHeader:
     return header
 
 
-def _refusal(header: BatchHeader) -> KafkaError:
+def _unfit(header: BatchHeader) -> KafkaError:
     if header.base_offset != 0:
         return InvalidRecordError(f"a producer's batch starts at offset 0, not {header.base_offset}")
     if header.record_count < 1:
