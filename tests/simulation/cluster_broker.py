@@ -154,6 +154,8 @@ class SimBroker:
     def _on_ready(self) -> None:
         self.ready = True
         self._world.trace("ready", self.id)
+        if self.role is not None:
+            self._world.oracles.recovered(self, self.role.log_dirs.damaged)
 
     def _gone(self) -> None:
         """The process ended by itself."""

@@ -24,6 +24,7 @@ from rookery.controller.state import alter_partition, brokers, defaults, partiti
 from rookery.controller.writer import Writer
 from rookery.core.errors import ErrorCode, NotLeaderOrFollowerError
 from rookery.core.metadata.records import BrokerRegistrationChangeRecord
+from tests.simulation.cluster_oracles import Violation
 from tests.simulation.cluster_run import Result, Simulation
 from tests.simulation.cluster_swarm import Swarm, draw
 
@@ -53,6 +54,14 @@ class Mutant:
         self.aim(swarm)
         with self.planted():
             return Simulation(seed, swarm).run()
+
+    def noticed_by(self, seed: int) -> str | None:
+        """The invariant that a seed finds broken, if it does."""
+        try:
+            self.run(seed)
+        except Violation as violation:
+            return str(violation).partition(" s: ")[2].partition(":")[0].split(" ")[0]
+        return None
 
 
 # --- where faults should fall ------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ class Nemesis:
         self._world = world
         self._rng = Random(f"{world.seed} nemesis")
         self._active = True
+        self.kept_down: int | None = None
         self.actions = 0
 
     def start(self) -> None:
@@ -29,9 +30,13 @@ class Nemesis:
         self._world.loop.call_later(0.5, self._look_after, context=OUTSIDE)
 
     def end(self) -> None:
-        """All faults end; everything is started again."""
+        """All faults end; everything is started again, but for one broker at most, until `restore`."""
         self._active = False
         world = self._world
+        broker = self._any()
+        if self._rng.random() < 0.5 and (not broker.up or world.may_kill(broker)):
+            broker.kill()
+            self.kept_down = broker.id
         world.calm = True
         world.trace("heal")
         world.network.heal()
@@ -43,11 +48,15 @@ class Nemesis:
                 world.loop.resume(controller.process)
             world.start_controller(node)
 
+    def restore(self) -> None:
+        self.kept_down = None
+
     def _look_after(self) -> None:
         """Brokers that stopped come back after a while; after the faults, at once."""
         world = self._world
         for broker in world.brokers.values():
-            if not broker.up and (not self._active or self._rng.random() < 0.5 / BACK_S):
+            back = not self._active or self._rng.random() < 0.5 / BACK_S
+            if not broker.up and back and broker.id != self.kept_down:
                 broker.start()
         for node in CONTROLLERS:
             if node not in world.quorum.controllers and (not self._active or self._rng.random() < 0.5 / BACK_S):

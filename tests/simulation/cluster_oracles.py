@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rookery.broker.log.partition_log import Isolation, PartitionLog
@@ -128,6 +128,11 @@ class Oracles:
         self.count("truncations")
         allowed = offset >= log.high_watermark or self._world.lossy(log.partition)
         require(allowed, "P7", f"{log.partition}: cut to {offset}, committed", log.high_watermark)
+
+    def recovered(self, broker: SimBroker, damaged: Mapping[TopicPartition, Exception]) -> None:
+        """No disk rots here: what was said to be durable is whole after every crash."""
+        for place, error in damaged.items():
+            raise Violation(f"S4: {place} on {broker.id} is damaged: {error}")
 
     def stopped(self, broker: SimBroker, partition: Any, error: Exception) -> None:
         place = partition.topic_partition

@@ -17,7 +17,7 @@ from tests.simulation.cluster_swarm import Swarm, draw
 from tests.simulation.cluster_world import World
 
 BOOT_S = 60.0
-REST_S = 120.0
+REST_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,8 @@ class Simulation:
         self.nemesis.start()
         self._go_on(self.swarm.duration_s)
         self.nemesis.end()
+        self._until(REST_S, self._has_elected, "whoever can lead does, with a broker down")
+        self.nemesis.restore()
         self._until(REST_S, self._has_leaders, "every partition has a leader")
         self._go_on(1.0)
         world.quiet = True
@@ -119,6 +121,15 @@ class Simulation:
             raise Violation(f"broker {broker} failed: {error!r}") from error
 
     # --- the end ---------------------------------------------------------------------------------------------
+
+    def _has_elected(self) -> bool:
+        """No partition is without a leader that somebody in sync, or eligible, could lead."""
+        image = self.world.observer.image
+        rest = [broker for broker in self.world.brokers.values() if broker.id != self.nemesis.kept_down]
+        if not all(broker.ready and image.active(broker.id) for broker in rest):
+            return False
+        found = [partition for partition in map(self.world.image_partition, self.world.places) if partition is not None]
+        return all(p.leader >= 0 or not any(map(image.active, p.isr + p.elr)) for p in found)
 
     def _has_leaders(self) -> bool:
         return all(
