@@ -1,0 +1,29 @@
+"""Which batches belong to aborted transactions, from the list that a fetch in read_committed brings."""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop
+
+from rookery.core.wire.apis.fetch import AbortedTransaction
+from rookery.core.wire.batch import BatchHeader
+from rookery.core.wire.markers import MarkerType, read_marker
+from rookery.core.wire.primitives import Buffer
+
+
+class Aborted:
+    """Follows the batches of one answer in order. Producers enter with their transaction, leave with its marker."""
+
+    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
+        self._coming = [(each.first_offset, each.producer_id) for each in transactions]
+        heapify(self._coming)
+        self._producers: set[int] = set()
+
+    def covers(self, data: Buffer, position: int, header: BatchHeader) -> bool:
+        """Whether the batch's records were aborted; to be asked of every batch, control batches too."""
+        while self._coming and self._coming[0][0] <= header.last_offset:
+            self._producers.add(heappop(self._coming)[1])
+        if header.control:
+            marker = read_marker(data, position)
+            if marker is not None and marker.type == MarkerType.ABORT:
+                self._producers.discard(header.producer_id)
+            return False
+        return header.transactional and header.producer_id in self._producers

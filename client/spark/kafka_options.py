@@ -1,0 +1,118 @@
+"""The ``kafka.*`` options: settings of a Kafka client that apply here, those refused, and a warning for others."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rookery.client.cluster import parse_bootstrap
+from rookery.client.spark.option_values import OptionError, number
+from rookery.core.wire.compression import Codec
+
+PREFIX = "kafka."
+REFUSED = {
+    "auto.offset.reset": "where to begin is said by startingOffsets",
+    "key.deserializer": "keys are always binary; convert them with DataFrame operations",
+    "value.deserializer": "values are always binary; convert them with DataFrame operations",
+    "key.serializer": "keys are strings or binary; convert them with DataFrame operations",
+    "value.serializer": "values are strings or binary; convert them with DataFrame operations",
+    "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
+    "interceptor.classes": "records are never changed on the way",
+}
+PASSED_OVER = {"group.id", "client.rack", "linger.ms", "batch.size", "retries", "session.timeout.ms"}
+"""Known to every Kafka client and without a meaning here: no group is joined and no record waits for others."""
+
+
+class UnknownKafkaOptionWarning(UserWarning):
+    """A ``kafka.*`` option that has no effect."""
+
+
+@dataclass(frozen=True)
+class Connecting:
+    """How to reach the cluster."""
+
+    bootstrap: str
+    client_id: str = "rookery-spark"
+    request_timeout_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """How much a task asks for at once; it holds two answers at most."""
+
+    bytes_max: int = 1 << 20
+    wait_ms: int = 500
+    read_committed: bool = False
+
+
+@dataclass(frozen=True)
+class Producing:
+    acks: int = -1
+    codec: Codec = Codec.NONE
+    request_bytes_max: int = 1 << 20
+
+
+class KafkaOptions:
+    """The ``kafka.*`` options of one source or sink. Reading one marks it as used."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._given = {
+            key.lower().removeprefix(PREFIX): value
+            for key, value in options.items()
+            if key.lower().startswith(PREFIX)
+        }
+        self._used = set(PASSED_OVER)
+        for key in sorted(self._given.keys() & REFUSED.keys()):
+            raise OptionError(f"option {PREFIX + key!r} is not supported: {REFUSED[key]}")
+        protocol = self._take("security.protocol", "PLAINTEXT")
+        if protocol.upper() != "PLAINTEXT":
+            raise OptionError(f"option 'kafka.security.protocol' is PLAINTEXT so far, not {protocol!r}")
+
+    def connecting(self) -> Connecting:
+        bootstrap = self._take("bootstrap.servers", "")
+        if not bootstrap.strip():
+            raise OptionError("option 'kafka.bootstrap.servers' is needed: host:port of some nodes")
+        try:
+            parse_bootstrap(bootstrap)
+        except ValueError as error:
+            raise OptionError(f"option 'kafka.bootstrap.servers': {error}") from None
+        return Connecting(
+            bootstrap,
+            self._take("client.id", Connecting.client_id),
+            self._number("request.timeout.ms", 30_000) / 1000,
+        )
+
+    def fetching(self) -> Fetching:
+        level = self._choice("isolation.level", ("read_uncommitted", "read_committed"))
+        at_once = min(
+            self._number("max.partition.fetch.bytes", Fetching.bytes_max),
+            self._number("fetch.max.bytes", 50 * Fetching.bytes_max),
+        )
+        wait_ms = self._number("fetch.max.wait.ms", Fetching.wait_ms, least=0)
+        return Fetching(at_once, wait_ms, level == "read_committed")
+
+    def producing(self) -> Producing:
+        acks = self._choice("acks", ("all", "-1", "0", "1"))
+        codec = self._choice("compression.type", tuple(each.name.lower() for each in Codec))
+        return Producing(
+            -1 if acks == "all" else int(acks),
+            Codec[codec.upper()],
+            self._number("max.request.size", Producing.request_bytes_max),
+        )
+
+    def warn_of_the_rest(self) -> None:
+        for key in sorted(self._given.keys() - self._used):
+            warnings.warn(f"option {PREFIX + key!r} has no effect here", UnknownKafkaOptionWarning, stacklevel=2)
+
+    def _take(self, key: str, default: str) -> str:
+        self._used.add(key)
+        return self._given.get(key, default)
+
+    def _number(self, key: str, default: int, least: int = 1) -> int:
+        return number(PREFIX + key, self._take(key, str(default)), least)
+
+    def _choice(self, key: str, allowed: tuple[str, ...]) -> str:
+        """One of the words allowed, the first of which is the default."""
+        word = self._take(key, allowed[0]).lower()
+        if word not in allowed:
+            raise OptionError(f"option {PREFIX + key!r} is one of {', '.join(allowed)}, not {word!r}")
+        return word

@@ -1,0 +1,112 @@
+"""What the driver asks the cluster: which partitions there are, and which offsets they have."""
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from rookery.client.cluster import Cluster, ClusterView, Node, check
+from rookery.client.spark.option_values import OptionError
+from rookery.client.spark.options import Selection
+from rookery.client.spark.places import EARLIEST, LATEST, Offsets, TopicPartition, show
+from rookery.core.wire.apis.list_offsets import (
+    LIST_OFFSETS,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+
+TIMEOUT_S = 60.0
+CONSUMER = -1
+ANSWERS_OFFSETS = 7
+
+
+async def partitions_of(cluster: Cluster, selection: Selection) -> set[TopicPartition]:
+    """The partitions there are now. A topic named that does not exist is an error."""
+    view = await cluster.retrying(lambda: _refreshed(cluster, selection), TIMEOUT_S)
+    if selection.partitions:
+        there = {(name, index) for name, topic in view.topics.items() for index in topic.partitions}
+        missing = set(selection.partitions) - there
+        if missing:
+            raise OptionError(f"option 'assign' names partitions that do not exist: {show(missing)}")
+        return set(selection.partitions)
+    if selection.pattern is not None:
+        pattern = re.compile(selection.pattern)
+        names = [name for name, topic in view.topics.items() if pattern.search(name) and not topic.internal]
+    else:
+        names = list(selection.topics)
+    return {(name, index) for name in names for index in view.topics[name].partitions}
+
+
+async def _refreshed(cluster: Cluster, selection: Selection) -> ClusterView:
+    if selection.pattern is not None:
+        return await cluster.refresh(None)
+    names = selection.topics or tuple({topic for topic, _ in selection.partitions})
+    view = await cluster.refresh(names)
+    for name in names:
+        check(view.errors.get(name, 0), f"topic {name!r}")
+    return view
+
+
+async def bounds_of(cluster: Cluster, partition: TopicPartition) -> tuple[int, int]:
+    """The first offset of a partition and the one behind its last committed record."""
+    earliest = await offsets_at(cluster, {partition: EARLIEST})
+    latest = await offsets_at(cluster, {partition: LATEST})
+    return earliest[partition], latest[partition]
+
+
+async def offsets_at(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+) -> Offsets:
+    """For each partition the offset at a time (ms; -1 if no record is that new), or LATEST or EARLIEST.
+
+    LATEST is the high watermark, or the last stable offset for who reads committed transactions only.
+    """
+    found: Offsets = {}
+
+    async def attempt() -> None:
+        missing = {key: time for key, time in wanted.items() if key not in found}
+        by_leader: dict[Node, list[TopicPartition]] = defaultdict(list)
+        for key in sorted(missing):
+            by_leader[await cluster.leader(*key)].append(key)
+        asked = (_ask(cluster, node, keys, missing, read_committed) for node, keys in by_leader.items())
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        failure: BaseException | None = None
+        for keys, outcome in zip(by_leader.values(), outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                failure = outcome
+                for topic, _ in keys:
+                    cluster.forget(topic)
+            else:
+                found.update(outcome)
+        if failure is not None:
+            raise failure
+
+    await cluster.retrying(attempt, TIMEOUT_S)
+    return found
+
+
+async def _ask(
+    cluster: Cluster,
+    leader: Node,
+    keys: Collection[TopicPartition],
+    times: Mapping[TopicPartition, int],
+    read_committed: bool,
+) -> Offsets:
+    topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
+    for name, index in keys:
+        topics[name].append(ListOffsetsPartition(partition_index=index, timestamp=times[name, index]))
+    request = ListOffsetsRequest(
+        replica_id=CONSUMER,
+        isolation_level=int(read_committed),
+        topics=[ListOffsetsTopic(name=topic, partitions=each) for topic, each in topics.items()],
+    )
+    answer = await cluster.ask(leader, LIST_OFFSETS, request, at_most=ANSWERS_OFFSETS)
+    found: Offsets = {}
+    for told in answer.topics:
+        for each in told.partitions:
+            check(each.error_code, f"{told.name}-{each.partition_index}")
+            found[told.name, each.partition_index] = each.offset
+    return found
+
+

@@ -1,0 +1,126 @@
+"""Offsets as Spark keeps them in its checkpoint, and what follows from them: ranges, their split, admission.
+
+Spark compares offsets as JSON text, so the same offsets always give the same text. The first offset of a
+query carries, under START, where the query began: `startingOffsets=latest` means something else at every
+moment, and a first batch that is planned again after a failure must begin where it began before.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from rookery.client.spark.option_values import OptionError
+from rookery.client.spark.places import Offsets, TopicPartition
+
+START = "(start)"
+"""Cannot be a topic: brackets are not allowed in names."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Range:
+    """Offsets of one partition from `start` to before `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+def to_json(offsets: Mapping[TopicPartition, int], start: Mapping[TopicPartition, int] | None = None) -> Json:
+    """``{"topic": {"0": 23}}``, in one order whatever the order of the mapping."""
+    result: Json = {}
+    for topic, partition in sorted(offsets):
+        result.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
+    if start is not None:
+        result[START] = to_json(start)
+    return result
+
+
+def from_json(value: Mapping[str, Any]) -> Offsets:
+    """The offsets themselves, without where the query began."""
+    return {
+        (topic, int(partition)): offset
+        for topic, partitions in value.items()
+        if topic != START
+        for partition, offset in partitions.items()
+    }
+
+
+def start_in(value: Mapping[str, Any]) -> Offsets | None:
+    """Where the query began, if these are the offsets of its first batch."""
+    return from_json(value[START]) if START in value else None
+
+
+def is_initial(value: Mapping[str, Any]) -> bool:
+    """Whether a query begins here: then its first end carries the start."""
+    return start_in(value) == from_json(value)
+
+
+def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
+    """An end that takes about `most` offsets, from each partition in proportion to what it has.
+
+    A share below one becomes one, so that a small partition is not left waiting beside a large one.
+    """
+    sizes = {key: end[key] - start.get(key, 0) for key in end}
+    total = sum(size for size in sizes.values() if size > 0)
+    if total <= most:
+        return dict(end)
+    return {
+        key: end[key] if size <= 0 else start.get(key, 0) + min(size, max(1, size * most // total))
+        for key, size in sizes.items()
+    }
+
+
+def count(start: Offsets, end: Offsets) -> int:
+    """How many offsets lie between."""
+    return sum(max(0, offset - start.get(key, 0)) for key, offset in end.items())
+
+
+def ranges_between(start: Offsets, end: Offsets) -> list[Range]:
+    """The ranges that have something in them. An end before its start is an error, never an empty range."""
+    ranges = []
+    for (topic, partition), until in sorted(end.items()):
+        found = Range(topic, partition, start[topic, partition], until)
+        if found.size < 0:
+            raise OptionError(
+                f"{topic}-{partition}: the range ends at {until}, before its start at {found.start}; "
+                "check startingOffsets and endingOffsets"
+            )
+        if found.size:
+            ranges.append(found)
+    return ranges
+
+
+def split(ranges: Iterable[Range], at_least: int | None, records_max: int | None) -> list[Range]:
+    """Split long ranges into tasks: of `records_max` records at most, then until there are about `at_least`."""
+    parts = list(ranges)
+    if records_max is not None:
+        parts = [part for each in parts for part in _divide(each, -(-each.size // records_max))]
+    if at_least is None or len(parts) >= at_least:
+        return parts
+    total = sum(each.size for each in parts)
+    long = [each for each in parts if _share(each, total, at_least) > 1]
+    left = max(at_least - (len(parts) - len(long)), 0)
+    long_total = sum(each.size for each in long)
+    tasks = {each: _share(each, long_total, left) for each in long}
+    return [part for each in parts for part in _divide(each, tasks.get(each, 1))]
+
+
+def _share(each: Range, total: int, tasks: int) -> int:
+    return max(1, round(each.size / total * tasks)) if total else 1
+
+
+def _divide(whole: Range, parts: int) -> list[Range]:
+    marks = [whole.start + whole.size * step // parts for step in range(parts + 1)]
+    return [
+        Range(whole.topic, whole.partition, begin, end)
+        for begin, end in pairwise(marks)
+        if end > begin
+    ]

@@ -1,0 +1,258 @@
+"""The options of the source, under the names and with the defaults of Spark's own Kafka source."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rookery.client.spark.kafka_options import PREFIX, Connecting, Fetching, KafkaOptions
+from rookery.client.spark.option_values import (
+    OptionError,
+    boolean,
+    duration_ms,
+    number,
+    partition_lists,
+    partition_numbers,
+)
+from rookery.client.spark.places import (
+    EARLIEST,
+    LATEST,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    Everywhere,
+    Place,
+    TopicPartition,
+    show,
+)
+
+SELECTIONS = ("subscribe", "subscribePattern", "assign")
+STARTS = ("startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp")
+ENDS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+KNOWN = (
+    *SELECTIONS,
+    *STARTS,
+    *ENDS,
+    *STREAM_ONLY,
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "partition.metadata.cache.ttl.ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which partitions to read: of topics by name, of topics by pattern, or the partitions themselves."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+    def check(self, named: Iterable[TopicPartition], option: str) -> None:
+        """Refuse partitions named by an option which are certainly not selected."""
+        if self.partitions:
+            strange = set(named) - set(self.partitions)
+        elif self.topics:
+            strange = {(topic, partition) for topic, partition in named if topic not in self.topics}
+        else:
+            return
+        if strange:
+            raise OptionError(f"option {option!r} names partitions that are not read: {show(strange)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How much one micro-batch takes."""
+
+    offsets_max: int | None = None
+    offsets_min: int | None = None
+    delay_max_ms: int = 15 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """All that the options of one read say."""
+
+    connecting: Connecting
+    fetching: Fetching
+    selection: Selection
+    starting: Place
+    ending: Place
+    latest_if_no_match: bool
+    fail_on_data_loss: bool
+    partitions_min: int | None
+    records_per_partition_max: int | None
+    admission: Admission
+    include_headers: bool
+    poll_timeout_s: float
+    lookup_retries: int
+    lookup_pause_s: float
+    partitions_ttl_s: float
+
+
+class Given:
+    """Options by name, whatever the case of their letters."""
+
+    def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
+        self._values = {
+            key.lower(): str(value) for key, value in options.items() if not key.lower().startswith(PREFIX)
+        }
+        names = {name.lower(): name for name in known}
+        for key in sorted(self._values.keys() - names.keys()):
+            close = difflib.get_close_matches(key, names, n=1)
+            hint = f"; {names[close[0]]!r} is one" if close else ""
+            raise OptionError(f"there is no option {key!r}{hint}")
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def text(self, name: str, default: str) -> str:
+        return self._values.get(name.lower(), default)
+
+    def number(self, name: str, default: int, least: int = 1) -> int:
+        return number(name, self.text(name, str(default)), least)
+
+    def number_or_none(self, name: str) -> int | None:
+        return number(name, self.text(name, "")) if name in self else None
+
+    def boolean(self, name: str, default: bool) -> bool:
+        return boolean(name, self.text(name, str(default)))
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """The options of a batch or streaming read; OptionError names the one at fault."""
+    given = Given(options, KNOWN)
+    _refuse_wrong_kind(given, streaming)
+    selection = _selection(given)
+    starting = _place(given, STARTS, Everywhere(LATEST if streaming else EARLIEST))
+    ending = _place(given, ENDS, Everywhere(LATEST))
+    _check_places(selection, starting, ending, streaming)
+    strategy = given.text("startingOffsetsByTimestampStrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise OptionError(
+            f"option 'startingOffsetsByTimestampStrategy' is one of error, latest, not {strategy!r}"
+        )
+    kafka = KafkaOptions(options)
+    result = SourceOptions(
+        connecting=kafka.connecting(),
+        fetching=kafka.fetching(),
+        selection=selection,
+        starting=starting,
+        ending=ending,
+        latest_if_no_match=strategy == "latest",
+        fail_on_data_loss=given.boolean("failOnDataLoss", True),
+        partitions_min=given.number_or_none("minPartitions"),
+        records_per_partition_max=given.number_or_none("maxRecordsPerPartition"),
+        admission=_admission(given),
+        include_headers=given.boolean("includeHeaders", False),
+        poll_timeout_s=given.number("kafkaConsumer.pollTimeoutMs", 120_000) / 1000,
+        lookup_retries=given.number("fetchOffset.numRetries", 3, least=0),
+        lookup_pause_s=given.number("fetchOffset.retryIntervalMs", 10, least=0) / 1000,
+        partitions_ttl_s=given.number("partition.metadata.cache.ttl.ms", -1, least=-1) / 1000,
+    )
+    kafka.warn_of_the_rest()
+    return result
+
+
+def includes_headers(options: Mapping[str, str]) -> bool:
+    """All that the columns depend on."""
+    return Given(options, KNOWN).boolean("includeHeaders", False)
+
+
+def _refuse_wrong_kind(given: Given, streaming: bool) -> None:
+    for name in ENDS if streaming else STREAM_ONLY:
+        if name in given:
+            kind = "streaming" if streaming else "batch"
+            raise OptionError(f"option {name!r} has no meaning in a {kind} query")
+
+
+def _selection(given: Given) -> Selection:
+    chosen = [name for name in SELECTIONS if name in given]
+    if len(chosen) != 1:
+        found = " and ".join(map(repr, chosen)) or "none of them"
+        raise OptionError(f"one of the options 'subscribe', 'subscribePattern', 'assign' is needed, got {found}")
+    name = chosen[0]
+    text = given.text(name, "")
+    if name == "assign":
+        return Selection(partitions=partition_lists(name, text))
+    if name == "subscribePattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise OptionError(f"option {name!r}: {text!r} is no regular expression: {error}") from None
+        if not text:
+            raise OptionError(f"option {name!r} is empty")
+        return Selection(pattern=text)
+    topics = tuple(dict.fromkeys(filter(None, (each.strip() for each in text.split(",")))))
+    if not topics:
+        raise OptionError(f"option {name!r} names no topic")
+    return Selection(topics=topics)
+
+
+def _place(given: Given, names: tuple[str, str, str], default: Place) -> Place:
+    """One time for all goes before times by partition, and these before offsets."""
+    offsets, times, time = names
+    if time in given:
+        return AtTime(given.number(time, 0, least=0))
+    if times in given:
+        found = partition_numbers(times, given.text(times, ""))
+        if min(found.values()) < 0:
+            raise OptionError(f"option {times!r} has a time before 1970")
+        return AtTimes(found)
+    if offsets not in given:
+        return default
+    text = given.text(offsets, "").strip()
+    word = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
+    if word is not None:
+        return Everywhere(word)
+    if not text.startswith("{"):
+        raise OptionError(f"option {offsets!r} is earliest, latest or JSON, not {text!r}")
+    found = partition_numbers(offsets, text)
+    if min(found.values()) < EARLIEST:
+        raise OptionError(f"option {offsets!r} has an offset below -2")
+    return AtOffsets(found)
+
+
+def _check_places(selection: Selection, starting: Place, ending: Place, streaming: bool) -> None:
+    for names, place in ((STARTS, starting), (ENDS, ending)):
+        if isinstance(place, AtOffsets):
+            selection.check(place.offsets, names[0])
+        elif isinstance(place, AtTimes):
+            selection.check(place.times, names[1])
+    if not streaming and _mentions(starting, LATEST):
+        raise OptionError("option 'startingOffsets' cannot be latest (-1) in a batch query: it would read nothing")
+    if _mentions(ending, EARLIEST):
+        raise OptionError("option 'endingOffsets' cannot be earliest (-2): it would read nothing")
+
+
+def _mentions(place: Place, mark: int) -> bool:
+    match place:
+        case Everywhere(found):
+            return found == mark
+        case AtOffsets(offsets):
+            return mark in offsets.values()
+    return False
+
+
+def _admission(given: Given) -> Admission:
+    result = Admission(
+        given.number_or_none("maxOffsetsPerTrigger"),
+        given.number_or_none("minOffsetsPerTrigger"),
+        duration_ms("maxTriggerDelay", given.text("maxTriggerDelay", "15m")),
+    )
+    least, most = result.offsets_min, result.offsets_max
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            f"option 'minOffsetsPerTrigger' ({least}) is above 'maxOffsetsPerTrigger' ({most})"
+        )
+    if "maxTriggerDelay" in given and least is None:
+        raise OptionError("option 'maxTriggerDelay' needs 'minOffsetsPerTrigger': nothing else waits")
+    return result

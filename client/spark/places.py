@@ -1,0 +1,46 @@
+"""Where to begin and where to end in each partition, as options say it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+TopicPartition = tuple[str, int]
+Offsets = dict[TopicPartition, int]
+
+LATEST = -1
+EARLIEST = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """The same place in every partition: EARLIEST or LATEST."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """An offset for each partition; EARLIEST and LATEST stand for themselves."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimes:
+    """The first record not older than a time (ms), for each partition."""
+
+    times: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record not older than one time (ms)."""
+
+    time: int
+
+
+Place = Everywhere | AtOffsets | AtTimes | AtTime
+
+
+def show(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions for an error message."""
+    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions)) or "none"

@@ -1,0 +1,135 @@
+"""Record batches become Arrow rows: all codecs, nulls, headers, holes; nothing outside the range."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from rookery.client.spark import schema
+from rookery.client.spark.aborted import Aborted
+from rookery.client.spark.decoder import ROWS_MAX, Decoder, next_offset
+from rookery.client.spark.offsets import Range
+from rookery.client.spark.option_values import OptionError
+from rookery.core.errors import CorruptMessageError
+from rookery.core.wire.apis.fetch import AbortedTransaction
+from rookery.core.wire.batch import stamp_append_time
+from rookery.core.wire.markers import Marker, MarkerType, build_marker
+from rookery.core.wire.records import Codec, Record, RecordHeader, build_batch
+
+ALL = schema.names(True)
+MS = 1_700_000_000_123
+
+
+def some(first: int, count: int) -> list[Record]:
+    return [
+        Record(
+            first + step,
+            MS + step,
+            None if step % 3 == 0 else b"k%d" % step,
+            None if step % 5 == 0 else b"v" * step,
+            [RecordHeader("h", b"x"), RecordHeader("n", None)] if step % 4 == 0 else (),
+        )
+        for step in range(count)
+    ]
+
+
+def rows(data: bytes | bytearray, start: int = 0, end: int = 1 << 40, aborted: Aborted | None = None) -> list[int]:
+    table = pa.Table.from_batches(Decoder(Range("t", 3, start, end), ("offset",)).decode(data, aborted),
+                                  schema.arrow_schema(("offset",)))
+    return list(table.column("offset").to_pylist())
+
+
+@pytest.mark.row(173)
+@pytest.mark.parametrize("codec", list(Codec))
+def test_every_codec_with_nulls_and_headers(codec: Codec) -> None:
+    records = some(50, 200)
+    (batch,) = Decoder(Range("t", 3, 50, 250), ALL).decode(build_batch(records, codec=codec))
+    found = batch.to_pylist()
+    assert [row["key"] for row in found] == [record.key for record in records]
+    assert [row["value"] for row in found] == [record.value for record in records]
+    assert [row["offset"] for row in found] == list(range(50, 250))
+    assert [row["timestamp"].timestamp() * 1000 for row in found] == pytest.approx([MS + n for n in range(200)])
+    assert found[4]["headers"] == [{"key": "h", "value": b"x"}, {"key": "n", "value": None}]
+    assert found[1]["headers"] is None
+    assert {(row["topic"], row["partition"], row["timestampType"]) for row in found} == {("t", 3, 0)}
+
+
+def test_the_schema_is_what_spark_expects_of_these_columns() -> None:
+    for columns in (ALL, schema.names(False), ("offset", "partition")):
+        spark = from_arrow_schema(schema.arrow_schema(columns))
+        types = [(field.name, field.dataType.simpleString()) for field in spark]
+        assert types == [(name, schema.DDL[name]) for name in columns]
+        assert to_arrow_schema(spark, timezone="UTC").equals(schema.arrow_schema(columns))
+        (batch,) = Decoder(Range("t", 0, 0, 9), columns).decode(build_batch(some(0, 9)))
+        assert batch.schema.equals(schema.arrow_schema(columns))
+
+
+def test_a_users_schema_picks_columns() -> None:
+    assert schema.wanted([("offset", "bigint"), ("key", "binary")], False) == ("offset", "key")
+    with pytest.raises(OptionError, match="includeHeaders"):
+        schema.wanted([("headers", schema.DDL["headers"])], False)
+    with pytest.raises(OptionError, match="'key' as string"):
+        schema.wanted([("key", "string")], False)
+
+
+@pytest.mark.invariant("S1")
+def test_nothing_outside_the_range() -> None:
+    data = build_batch(some(0, 10)) + build_batch(some(10, 10)) + build_batch(some(20, 10))
+    assert rows(data, 3, 14) == list(range(3, 14))
+    assert rows(data, 10, 20) == list(range(10, 20))
+    assert rows(data, 30, 40) == []
+
+
+def test_holes_of_compaction_and_a_cut_batch_at_the_end() -> None:
+    holes = [record for record in some(0, 10) if record.offset in (2, 7, 9)]
+    data = build_batch(holes) + build_batch(some(40, 5))
+    assert rows(data) == [2, 7, 9, 40, 41, 42, 43, 44]
+    assert rows(data[:-3]) == [2, 7, 9]
+    assert next_offset(data, 0) == 45
+    assert next_offset(data[:-3], 0) == 10
+    assert next_offset(b"", 17) == 17
+
+
+def test_the_brokers_time_where_it_counts() -> None:
+    data = bytearray(build_batch(some(0, 2)))
+    stamp_append_time(data, 0, MS + 999)
+    columns = ("timestamp", "timestampType")
+    (batch,) = Decoder(Range("t", 0, 0, 9), columns).decode(bytes(data) + build_batch(some(2, 1)))
+    assert batch.column("timestampType").to_pylist() == [1, 1, 0]
+    assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [(MS + 999) * 1000] * 2 + [MS * 1000]
+
+
+def test_control_records_are_never_rows() -> None:
+    marker = build_marker(Marker(MarkerType.COMMIT, 7, 0, 0), MS, offset=5)
+    assert rows(build_batch(some(0, 5)) + marker + build_batch(some(6, 2))) == [0, 1, 2, 3, 4, 6, 7]
+
+
+def transactional(first: int, producer: int) -> bytearray:
+    return build_batch(some(first, 2), producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True)
+
+
+def test_aborted_transactions_are_passed_over() -> None:
+    data = (
+        transactional(0, 7)
+        + transactional(2, 8)
+        + build_marker(Marker(MarkerType.ABORT, 7, 0, 0), MS, offset=4)
+        + transactional(5, 7)
+        + build_marker(Marker(MarkerType.COMMIT, 7, 0, 0), MS, offset=7)
+        + build_marker(Marker(MarkerType.COMMIT, 8, 0, 0), MS, offset=8)
+    )
+    assert rows(data, aborted=Aborted([AbortedTransaction(producer_id=7, first_offset=0)])) == [2, 3, 5, 6]
+    assert rows(data, aborted=Aborted(())) == [0, 1, 2, 3, 5, 6]
+
+
+def test_many_small_batches_become_few_large_ones_and_none_too_large() -> None:
+    small = bytearray().join(build_batch(some(place, 1)) for place in range(100))
+    assert [batch.num_rows for batch in Decoder(Range("t", 0, 0, 100), ALL).decode(small)] == [100]
+    large = build_batch([Record(place, MS, None, b"v") for place in range(ROWS_MAX + 5)])
+    sizes = [batch.num_rows for batch in Decoder(Range("t", 0, 0, 1 << 30), ALL).decode(large)]
+    assert sizes == [ROWS_MAX, 5]
+
+
+def test_damage_is_found() -> None:
+    data = bytearray(build_batch(some(0, 5)))
+    data[-1] ^= 1
+    with pytest.raises(CorruptMessageError):
+        rows(data)

@@ -1,0 +1,140 @@
+"""The source's options: Spark's names and defaults; what is wrong is refused by name."""
+
+import pytest
+
+from rookery.client.spark.kafka_options import UnknownKafkaOptionWarning
+from rookery.client.spark.option_values import OptionError
+from rookery.client.spark.options import SourceOptions, includes_headers, source_options
+from rookery.client.spark.places import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Everywhere
+
+BASE = {"kafka.bootstrap.servers": "a:9092,b:9092", "subscribe": "t"}
+
+
+def batch(**options: str) -> SourceOptions:
+    return source_options({**BASE, **options}, streaming=False)
+
+
+def stream(**options: str) -> SourceOptions:
+    return source_options({**BASE, **options}, streaming=True)
+
+
+def test_defaults_are_those_of_sparks_own_source() -> None:
+    options = batch()
+    assert (options.starting, options.ending) == (Everywhere(EARLIEST), Everywhere(LATEST))
+    assert stream().starting == Everywhere(LATEST)
+    assert options.fail_on_data_loss
+    assert not options.include_headers
+    assert options.partitions_min is options.records_per_partition_max is None
+    assert options.admission.offsets_max is options.admission.offsets_min is None
+    assert options.admission.delay_max_ms == 15 * 60 * 1000
+    assert (options.poll_timeout_s, options.lookup_retries, options.lookup_pause_s) == (120, 3, 0.01)
+    assert not options.fetching.read_committed
+
+
+def test_names_are_read_in_any_case() -> None:
+    options = source_options({key.lower(): value for key, value in {**BASE, "failOnDataLoss": "FALSE"}.items()},
+                             streaming=False)
+    assert not options.fail_on_data_loss
+    assert includes_headers({"INCLUDEHEADERS": "true"})
+
+
+def test_selections() -> None:
+    assert batch(subscribe=" a, b,a ").selection.topics == ("a", "b")
+    only = {"kafka.bootstrap.servers": "a:1"}
+    assigned = source_options({**only, "assign": '{"t":[1,0],"u":[3]}'}, streaming=False)
+    assert assigned.selection.partitions == (("t", 0), ("t", 1), ("u", 3))
+    assert source_options({**only, "subscribePattern": "t.*"}, streaming=False).selection.pattern == "t.*"
+
+
+def test_places_by_offset_and_by_time() -> None:
+    by_offset = stream(startingOffsets='{"t":{"0":23,"1":-2,"2":-1}}')
+    assert by_offset.starting == AtOffsets({("t", 0): 23, ("t", 1): EARLIEST, ("t", 2): LATEST})
+    assert stream(startingOffsets="Earliest").starting == Everywhere(EARLIEST)
+    assert batch(startingOffsetsByTimestamp='{"t":{"0":1000}}').starting == AtTimes({("t", 0): 1000})
+    assert batch(endingTimestamp="99").ending == AtTime(99)
+
+
+def test_one_time_goes_before_times_and_these_before_offsets() -> None:
+    all_of_them = {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"t":{"0":5}}'}
+    assert batch(**all_of_them).starting == AtTimes({("t", 0): 5})
+    assert batch(**all_of_them, startingTimestamp="7").starting == AtTime(7)
+
+
+def test_kafka_settings_are_passed_on() -> None:
+    options = batch(**{
+        "kafka.isolation.level": "read_committed",
+        "kafka.max.partition.fetch.bytes": "5000",
+        "kafka.client.id": "me",
+        "kafka.group.id": "no matter",
+    })
+    assert options.fetching.read_committed
+    assert options.fetching.bytes_max == 5000
+    assert options.connecting.client_id == "me"
+
+
+def test_an_unknown_kafka_setting_is_warned_of() -> None:
+    with pytest.warns(UnknownKafkaOptionWarning, match=r"kafka\.no\.such"):
+        batch(**{"kafka.no.such": "1"})
+
+
+def test_durations() -> None:
+    assert stream(minOffsetsPerTrigger="5", maxTriggerDelay="90s").admission.delay_max_ms == 90_000
+    assert stream(minOffsetsPerTrigger="5", maxTriggerDelay="500").admission.delay_max_ms == 500
+    assert stream(minOffsetsPerTrigger="5", maxTriggerDelay="2 min").admission.delay_max_ms == 120_000
+
+
+WRONG_IN_BATCH = [
+    ({"startingOffset": "earliest"}, "startingOffsets"),
+    ({"path": "x"}, "path"),
+    ({"subscribePattern": "x"}, "'subscribe' and 'subscribePattern'"),
+    ({"subscribe": " , "}, "subscribe"),
+    ({"startingOffsets": "latest"}, "startingOffsets"),
+    ({"startingOffsets": '{"t":{"0":-1}}'}, "startingOffsets"),
+    ({"startingOffsets": "sometime"}, "startingOffsets"),
+    ({"startingOffsets": '{"t":{"0":-3}}'}, "startingOffsets"),
+    ({"startingOffsets": '{"t":{"0":"1"}}'}, "startingOffsets"),
+    ({"startingOffsets": '{"u":{"0":1}}'}, "u-0"),
+    ({"startingOffsets": '{"t":'}, "not JSON"),
+    ({"endingOffsets": "earliest"}, "endingOffsets"),
+    ({"endingOffsetsByTimestamp": "[1]"}, "endingOffsetsByTimestamp"),
+    ({"startingTimestamp": "yesterday"}, "startingTimestamp"),
+    ({"startingOffsetsByTimestampStrategy": "guess"}, "startingOffsetsByTimestampStrategy"),
+    ({"failOnDataLoss": "maybe"}, "failOnDataLoss"),
+    ({"minPartitions": "0"}, "minPartitions"),
+    ({"maxRecordsPerPartition": "many"}, "maxRecordsPerPartition"),
+    ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger"),
+    ({"kafka.auto.offset.reset": "earliest"}, r"kafka\.auto\.offset\.reset"),
+    ({"kafka.key.deserializer": "x"}, r"kafka\.key\.deserializer"),
+    ({"kafka.isolation.level": "serializable"}, r"kafka\.isolation\.level"),
+    ({"kafka.bootstrap.servers": "nowhere"}, r"kafka\.bootstrap\.servers"),
+    ({"kafka.security.protocol": "SSL"}, r"kafka\.security\.protocol"),
+]
+
+
+@pytest.mark.row(173)
+@pytest.mark.parametrize(("options", "named"), WRONG_IN_BATCH)
+def test_what_is_wrong_is_refused_by_name(options: dict[str, str], named: str) -> None:
+    with pytest.raises(OptionError, match=named):
+        batch(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"endingOffsets": "latest"}, "endingOffsets"),
+        ({"endingTimestamp": "5"}, "endingTimestamp"),
+        ({"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger"),
+        ({"maxTriggerDelay": "5m"}, "minOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "6", "maxTriggerDelay": "soon"}, "maxTriggerDelay"),
+    ],
+)
+def test_what_is_wrong_in_a_stream_is_refused_by_name(options: dict[str, str], named: str) -> None:
+    with pytest.raises(OptionError, match=named):
+        stream(**options)
+
+
+def test_the_cluster_and_a_selection_are_needed() -> None:
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers"):
+        source_options({"subscribe": "t"}, streaming=False)
+    with pytest.raises(OptionError, match="subscribePattern"):
+        source_options({"kafka.bootstrap.servers": "a:1"}, streaming=False)
