@@ -1,22 +1,26 @@
 """Metrics of one node, in Prometheus form.
 
 Counters on the hot path are plain integers of the component that owns them; `read` registers a function that
-hands them over when somebody scrapes. Rendering gives way to the event loop between metric families, so a
-scrape of many partitions never holds the loop for long.
+hands them over when somebody scrapes. The samples of one family are taken at one moment; writing them down gives
+way to the event loop every few hundred lines, so a scrape of many partitions never holds the loop for long.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+SLICE = 250
+"""Lines written before others get their turn."""
 SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
+C = TypeVar("C", bound=Collector)
 Sample = tuple[Sequence[str], float]
 """Label values, in the order of the label names, and the value."""
 
@@ -33,6 +37,7 @@ class _Read(Collector):
         samples: Callable[[], Iterable[Sample]],
     ) -> None:
         self._name, self._text, self._labels = name, text, labels
+        self._kind = kind
         self._family = GaugeMetricFamily if kind == "gauge" else CounterMetricFamily
         self._samples = samples
 
@@ -44,6 +49,35 @@ class _Read(Collector):
         for label_values, value in self._samples():
             family.add_metric(label_values, value)
         return [family]
+
+    def slices(self) -> Iterator[bytes]:
+        """The text of the family, piece by piece; its samples are all taken before the first."""
+        name = self._name + "_total" * (self._kind == "counter")
+        samples = list(self._samples())
+        yield f"# HELP {name} {self._text}\n# TYPE {name} {self._kind}\n".encode()
+        for first in range(0, len(samples), SLICE):
+            lines = [
+                f"{name}{self._braces(values)} {_number(value)}\n" for values, value in samples[first : first + SLICE]
+            ]
+            yield "".join(lines).encode()
+
+    def _braces(self, values: Sequence[str]) -> str:
+        if not values:
+            return ""
+        pairs = [f'{label}="{_escaped(value)}"' for label, value in zip(self._labels, values, strict=True)]
+        return "{" + ",".join(pairs) + "}"
+
+
+def _escaped(value: str) -> str:
+    if "\\" in value or '"' in value or "\n" in value:
+        return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return value
+
+
+def _number(value: float) -> str:
+    if math.isfinite(value):
+        return repr(float(value))
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
 class _OneFamily(Collector):
@@ -61,17 +95,30 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        """Everything, so that no name is given twice."""
+        self._kept = CollectorRegistry()
+        """Metrics that hold their values themselves."""
+        self._read: list[_Read] = []
+
+    def _keep(self, collector: C) -> C:
+        self._registry.register(collector)
+        self._kept.register(collector)
+        return collector
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-        return Counter(name, text, labels, registry=self._registry)
+        return self._keep(Counter(name, text, labels, registry=None))
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        return Gauge(name, text, labels, registry=self._registry)
+        return self._keep(Gauge(name, text, labels, registry=None))
 
     def histogram(
         self, name: str, text: str, labels: Sequence[str] = (), buckets: Sequence[float] = SECONDS_BUCKETS
     ) -> Histogram:
-        return Histogram(name, text, labels, buckets=buckets, registry=self._registry)
+        return self._keep(Histogram(name, text, labels, buckets=buckets, registry=None))
+
+    def process(self) -> None:
+        """What the system knows of this process: memory, CPU, open files."""
+        self._keep(ProcessCollector(registry=None))
 
     def read(
         self,
@@ -83,7 +130,9 @@ class Metrics:
         kind: Literal["gauge", "counter"] = "gauge",
     ) -> None:
         """A family whose samples come from `samples` at scrape time."""
-        self._registry.register(_Read(name, text, labels, kind, samples))
+        read = _Read(name, text, labels, kind, samples)
+        self._registry.register(read)
+        self._read.append(read)
 
     def read_value(
         self, name: str, text: str, value: Callable[[], float], *, kind: Literal["gauge", "counter"] = "gauge"
@@ -96,11 +145,15 @@ class Metrics:
         return self._registry.get_sample_value(name, labels or {})
 
     async def render(self) -> bytes:
-        """All families as text, giving way to the event loop between them."""
+        """All families as text, giving way to the event loop between slices."""
         parts = []
-        for family in self._registry.collect():
+        for family in self._kept.collect():
             part = CollectorRegistry(auto_describe=False)
             part.register(_OneFamily(family))
             parts.append(generate_latest(part))
             await asyncio.sleep(0)
+        for read in self._read:
+            for text in read.slices():
+                parts.append(text)
+                await asyncio.sleep(0)
         return b"".join(parts)

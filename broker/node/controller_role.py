@@ -2,6 +2,7 @@
 
 import grpc.aio
 
+from rookery.broker.node.partition_metrics import publish_cluster
 from rookery.controller.access import Access
 from rookery.controller.app import control_plane
 from rookery.controller.loop import ControllerLoop
@@ -33,6 +34,7 @@ class ControllerRole:
         access = Access(meta.cluster_id, meta.node_id, mutual)
         self._service = ControllerService(self.loop, access, self._leader_hint)
         self.loop.controller.metrics.register(metrics)
+        publish_cluster(metrics, self.loop.controller)
         self.services: list[Service] = [plane.server, plane.node, self.loop]
 
     def _register(self, server: grpc.aio.Server) -> None:

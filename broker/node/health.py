@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.controller_role import ControllerRole
-from rookery.broker.node.replica_metrics import is_under_min_isr, is_under_replicated
+from rookery.broker.node.partition_metrics import is_under_min_isr, is_under_replicated
 from rookery.core.metrics import CONTENT_TYPE, Metrics
 from rookery.core.net.http import Handler, Page, Query
 

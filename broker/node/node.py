@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.controller_role import ControllerRole
+from rookery.broker.node.disk_space import DiskSpace
 from rookery.broker.node.health import Health
 from rookery.broker.node.loop_lag import LoopLag
 from rookery.controller.app import control_tls, controller_listener
@@ -107,7 +108,8 @@ async def build_node(
             raft=controller.raft if controller is not None else None,
         )
     health = Health(meta.node_id, metrics, controller, broker)
-    services: list[Service] = [LoopLag(metrics)]
+    metrics.process()
+    services: list[Service] = [LoopLag(metrics), DiskSpace(metrics, settings[keys.LOG_DIRS])]
     http = None
     if settings[keys.HTTP_LISTENER]:
         host, port = parse_address(keys.HTTP_LISTENER.name, settings[keys.HTTP_LISTENER])

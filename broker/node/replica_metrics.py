@@ -3,6 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from rookery.broker.node.partition_metrics import (
+    PARTITION,
+    is_at_min_isr,
+    is_under_min_isr,
+    is_under_replicated,
+    labels_of,
+    publish_partitions,
+)
 from rookery.broker.replication.partition import Partition
 from rookery.core.metrics import Metrics, Sample
 
@@ -10,24 +18,6 @@ if TYPE_CHECKING:
     from rookery.broker.node.broker_role import BrokerRole
 
 REPLICA_MANAGER = "kafka_server_replicamanager_"
-PARTITION = ("topic", "partition")
-
-
-def _labels(partition: Partition) -> tuple[str, str]:
-    return partition.topic, str(partition.index)
-
-
-def is_under_replicated(partition: Partition) -> bool:
-    return partition.is_leader and len(partition.state.isr) < len(partition.state.replicas)
-
-
-def is_at_min_isr(partition: Partition) -> bool:
-    needed = min(partition.settings.insync_replicas_min, len(partition.state.replicas))
-    return partition.is_leader and len(partition.state.isr) == needed < len(partition.state.replicas)
-
-
-def is_under_min_isr(partition: Partition) -> bool:
-    return partition.is_leader and partition.below_min_isr
 
 
 def publish_replicas(metrics: Metrics, role: "BrokerRole") -> None:
@@ -57,11 +47,12 @@ def publish_replicas(metrics: Metrics, role: "BrokerRole") -> None:
     metrics.read_value("kafka_server_kafkaserver_brokerstate", "3 is running.", lambda: int(role.lifecycle.state))
     _publish_logs(metrics, role)
     _publish_lags(metrics, role)
+    publish_partitions(metrics, role)
 
 
 def _publish_logs(metrics: Metrics, role: "BrokerRole") -> None:
     def each(value: Callable[[Partition], float]) -> Callable[[], Iterator[Sample]]:
-        return lambda: ((_labels(partition), value(partition)) for partition in role.partitions)
+        return lambda: ((labels_of(partition), value(partition)) for partition in role.partitions)
 
     for name, text, value in (
         ("size", "Bytes of the log.", lambda p: p.log.log.size),
@@ -78,7 +69,7 @@ def _publish_lags(metrics: Metrics, role: "BrokerRole") -> None:
         for partition in role.partitions:
             if partition.leading is not None:
                 for node in partition.leading.followers:
-                    yield (*_labels(partition), str(node)), partition.leading.lag(node)
+                    yield (*labels_of(partition), str(node)), partition.leading.lag(node)
 
     metrics.read(
         "rookery_follower_lag_records", "Records each follower lacks.", of_followers, labels=(*PARTITION, "follower")

@@ -1,6 +1,9 @@
 import asyncio
+import math
 
-from rookery.core.metrics import Metrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from rookery.core.metrics import SLICE, Metrics
 
 
 async def test_render_shows_counters_gauges_histograms_and_read_values() -> None:
@@ -41,3 +44,51 @@ async def test_rendering_gives_way_to_the_loop_between_families() -> None:
         await metrics.render()
         done = True
     assert turns >= 10
+
+
+async def test_what_is_read_is_written_so_that_prometheus_reads_it_back() -> None:
+    metrics = Metrics()
+    odd = ('a"b\\c\nd', "")
+    samples = [(odd, 1.5), (("plain", "x"), math.inf), (("less", "y"), -math.inf), (("big", "z"), 2.0**60)]
+    metrics.read("rookery_test", "Odd labels.", lambda: samples, labels=("one", "two"))
+    metrics.read_value("rookery_counted", "A counter.", lambda: 3, kind="counter")
+    families = {found.name: found for found in text_string_to_metric_families((await metrics.render()).decode())}
+    assert [((s.labels["one"], s.labels["two"]), s.value) for s in families["rookery_test"].samples] == samples
+    assert families["rookery_test"].type == "gauge"
+    assert families["rookery_counted"].type == "counter"
+    assert [(s.name, s.value) for s in families["rookery_counted"].samples] == [("rookery_counted_total", 3.0)]
+
+
+async def test_a_large_family_is_written_in_slices_of_one_moment() -> None:
+    metrics = Metrics()
+    count = 3 * SLICE + 1
+    moment = 0
+
+    def samples() -> list[tuple[tuple[str], float]]:
+        return [((str(number),), moment) for number in range(count)]
+
+    metrics.read("rookery_test", "Many.", samples, labels=("number",))
+    turns = 0
+
+    async def other_work() -> None:
+        nonlocal turns, moment
+        while True:
+            turns += 1
+            moment += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(other_work())
+    text = (await metrics.render()).decode()
+    other.cancel()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert len(lines) == count
+    assert len({line.rpartition(" ")[2] for line in lines}) == 1
+    assert turns >= 4
+
+
+async def test_the_process_is_told_of() -> None:
+    metrics = Metrics()
+    metrics.process()
+    text = (await metrics.render()).decode()
+    assert "process_open_fds " in text
+    assert "process_resident_memory_bytes " in text
