@@ -116,7 +116,7 @@ class ProduceHandler:
         refused."""
         if is_transactional(batch):
             raise TransactionalIdAuthorizationFailedError("a transactional batch needs a transactional id")
-        if partition.settings.opens_batches and self._must_open(partition, batch):
+        if partition.opens_batches and self._must_open(partition, batch):
             run.unopened.append(Unopened(answer, partition, bytearray(batch or b"")))
         else:
             self._append(run, answer, partition, batch)

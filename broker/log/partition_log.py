@@ -83,7 +83,7 @@ class PartitionLog:
         self.log = log
         self.store = store
         self._config = config
-        self._high_watermark = log.start_offset
+        self.high_watermark = log.start_offset
         self.clean_offset: int | None = None
         """Up to where the log is compacted; None if it never was."""
         self.truncations = 0
@@ -116,8 +116,8 @@ class PartitionLog:
             now_ms=now_ms,
         )
         opened = PartitionLog(partition, log, config, ProducerStore(disk, log))
-        opened._high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
-        opened.store.restore(opened._high_watermark, now_ms, clean=clean)
+        opened.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
+        opened.store.restore(opened.high_watermark, now_ms, clean=clean)
         return opened
 
     # -- bounds
@@ -140,25 +140,21 @@ class PartitionLog:
         return self.log.end_offset
 
     @property
-    def high_watermark(self) -> int:
-        return self._high_watermark
-
-    @property
     def last_stable_offset(self) -> int:
         """All below is committed and belongs to no transaction that could still be aborted."""
         unstable = self.store.state.first_unstable_offset
         if unstable is None:
-            return self._high_watermark
-        return min(self._high_watermark, max(unstable, self.log.start_offset))
+            return self.high_watermark
+        return min(self.high_watermark, max(unstable, self.log.start_offset))
 
     def advance_high_watermark(self, offset: int) -> bool:
         """Move the high watermark forward to `offset`, at most to the log's end; False if it stays."""
         end = self.log.end_offset
         if offset > end:
             offset = end
-        if offset <= self._high_watermark:
+        if offset <= self.high_watermark:
             return False
-        self._high_watermark = offset
+        self.high_watermark = offset
         if self.store.state.ended:
             self.store.state.high_watermark_moved(offset)
         return True
@@ -166,7 +162,7 @@ class PartitionLog:
     def bound(self, isolation: Isolation) -> int:
         if isolation is Isolation.LOG_END:
             return self.log.end_offset
-        return self._high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
+        return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
 
     # -- appending
 
@@ -274,7 +270,7 @@ class PartitionLog:
             found.data,
             offset,
             found.next_offset,
-            self._high_watermark,
+            self.high_watermark,
             stable,
             self.log.start_offset,
             aborted,
@@ -301,18 +297,18 @@ class PartitionLog:
     def delete_records(self, offset: int) -> int:
         """DeleteRecords: let the log start at `offset`; -1 stands for the high watermark. The new log
         start."""
-        target = self._high_watermark if offset == HIGH_WATERMARK else offset
-        if not 0 <= target <= self._high_watermark:
+        target = self.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= target <= self.high_watermark:
             raise OffsetOutOfRangeError(
                 f"{self.partition}: records up to {offset} cannot be deleted, "
-                f"only those below the high watermark {self._high_watermark}"
+                f"only those below the high watermark {self.high_watermark}"
             )
         self._advance_start(target)
         return self.log.start_offset
 
     def follow_log_start(self, leader_start: int) -> None:
         """A follower deletes what its leader has deleted, as far as it knows that to be committed."""
-        self._advance_start(min(leader_start, self._high_watermark))
+        self._advance_start(min(leader_start, self.high_watermark))
 
     def _advance_start(self, offset: int) -> None:
         if self.log.advance_start(offset):
@@ -324,8 +320,8 @@ class PartitionLog:
         if not self.log.truncate_to(offset):
             return False
         self.store.truncated(now_ms)
-        self._high_watermark = min(self._high_watermark, self.log.end_offset)
-        self.store.state.high_watermark_moved(self._high_watermark)
+        self.high_watermark = min(self.high_watermark, self.log.end_offset)
+        self.store.state.high_watermark_moved(self.high_watermark)
         if self.clean_offset is not None:
             self.clean_offset = min(self.clean_offset, self.log.end_offset)
         return True
@@ -335,7 +331,7 @@ class PartitionLog:
         self.truncations += 1
         self.log.truncate_fully_and_start_at(offset, now_ms)
         self.store.restarted()
-        self._high_watermark = offset
+        self.high_watermark = offset
         self.clean_offset = None
 
     # -- upkeep
@@ -355,7 +351,7 @@ class PartitionLog:
             self._segment_facts(),
             self._config.retention,
             log_start_offset=self.log.start_offset,
-            high_watermark=self._high_watermark,
+            high_watermark=self.high_watermark,
             now_ms=now_ms,
         )
         if not found.segments:
@@ -363,7 +359,7 @@ class PartitionLog:
         doomed = {segment.base_offset for segment in self.log.segments[: found.segments]}
         active = self.log.active
         taken = self.log.take_old(
-            self._high_watermark, lambda segment, _: segment.base_offset in doomed, now_ms
+            self.high_watermark, lambda segment, _: segment.base_offset in doomed, now_ms
         )
         if self.log.active is not active:
             self.store.began_segment()

@@ -120,7 +120,7 @@ class Partition:
 
     __slots__ = (
         "_leads", "_node_id", "_peers", "_settings", "_storage", "_synced", "_wake", "bytes_in", "cut", "index",
-        "leading", "log", "offline", "state", "topic", "topic_id", "topic_partition",
+        "leading", "log", "offline", "opens_batches", "state", "topic", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +139,7 @@ class Partition:
         self.topic, self.index = log.partition
         self.log = log
         self._settings = settings
+        self.opens_batches = settings.opens_batches
         self._peers = peers
         self._storage = storage
         self._leads = False
@@ -164,6 +165,7 @@ class Partition:
     def settings(self, settings: TopicSettings) -> None:
         """Take over changed options of the topic."""
         self._settings = settings
+        self.opens_batches = settings.opens_batches
         if self.leading is not None:
             self.leading.terms = self._terms()
             self._tick()
@@ -212,7 +214,19 @@ class Partition:
             high_watermark=self.log.high_watermark,
             now_ms=self._peers.now_ms(),
         )
+        unsynced = self._unsynced()
+        if unsynced is not None:
+            self.leading.log_end = self.log.log.recovery_point
+            unsynced.add_done_callback(self._on_durable)
         self._tick()
+
+    def _unsynced(self) -> "asyncio.Future[None] | None":
+        """Where records count only once they are on the device: done when those are that a crash, or haste, left
+        behind."""
+        log = self.log
+        if log.config.sync_before_ack and log.log.recovery_point < log.end_offset:
+            return self._storage.appended(log)
+        return None
 
     def _terms(self) -> Terms:
         return Terms(self._settings.insync_replicas_min, self._peers.lag_ms_max)
@@ -277,7 +291,7 @@ class Partition:
     def below_min_isr(self) -> bool:
         """Too few replicas are in sync to commit anything."""
         state = self.state
-        return len(state.isr) < min(self.settings.insync_replicas_min, len(state.replicas))
+        return len(state.isr) < min(self._settings.insync_replicas_min, len(state.replicas))
 
     def append_as_leader(self, batch: MutableBuffer | None, acks: int, now_ms: int) -> LeaderAppend:
         """Append the one batch a producer sent; offsets and epoch are written into it where it lies."""
@@ -311,9 +325,10 @@ class Partition:
     def _appended(self, size: int) -> None:
         """This broker's log has grown."""
         self.bytes_in += size
-        durable = self._storage.appended(self.log)
+        log = self.log
+        durable = self._storage.appended(log)
         if durable is None:
-            self._grown(self.log.end_offset)
+            self._grown(log.log.end_offset)
         else:
             durable.add_done_callback(self._on_durable)
         self._wake(self)
@@ -337,25 +352,24 @@ class Partition:
             self._wake(self)
 
     def is_acknowledged(self, appended: LeaderAppend, acks: int) -> bool:
-        """Whether what was appended can be answered to a producer that asked for `acks`."""
+        """Whether what was appended can be answered to a producer that asked for `acks`. A retry waits like the
+        original."""
+        log = self.log
         if acks == ACKS_ALL:
-            return self.log.high_watermark > appended.last_offset
-        return acks == 0 or self.is_durable(appended)
-
-    def is_durable(self, appended: LeaderAppend) -> bool:
-        """Whether what was appended can be acknowledged to acks=1."""
-        return not self.log.config.sync_before_ack or self.log.log.recovery_point > appended.last_offset
+            return log.high_watermark > appended.last_offset
+        return acks == 0 or not log.config.sync_before_ack or log.log.recovery_point > appended.last_offset
 
     def synced(self) -> "asyncio.Future[None] | None":
         """Where a follower may acknowledge only what is on its device: done when all that was fetched is."""
         synced, self._synced = self._synced, None
         return synced
 
-    def is_committed(self, appended: LeaderAppend) -> bool:
-        """Whether what was appended can be acknowledged to acks=all. A retry waits like the original."""
-        return self.log.high_watermark > appended.last_offset
-
     # --- following ---------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> "asyncio.Future[None] | None":
+        """None, or done when the disk has caught up: before, this replica's position says nothing."""
+        return self.cut or self._unsynced()
 
     def position(self) -> Position:
         """From where this replica fetches: all below is on its disk."""

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 from rookery.core.errors import ErrorCode
-from rookery.core.wire.header import RequestHeader
 from rookery.core.wire.primitives import Buffer
 
 if TYPE_CHECKING:
@@ -30,9 +29,13 @@ class Call:
 
     __slots__ = ("client", "client_id", "correlation_id", "route", "version")
 
-    def __init__(self, route: "Route", header: RequestHeader, client: Client) -> None:
+    def __init__(
+        self, route: "Route", version: int, correlation_id: int, client_id: str | None, client: Client
+    ) -> None:
         self.route = route
-        _, self.version, self.correlation_id, self.client_id = header
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
         self.client = client
 
     def error(self, code: ErrorCode) -> None:

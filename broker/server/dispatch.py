@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from rookery.broker.server.client import Call, Client
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics, RouteMetrics
-from rookery.core.wire.header import read_request_header
+from rookery.core.wire.header import read_request_fields
 from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.served import Served
 
@@ -48,7 +48,7 @@ class Broken(Exception):
 class Route:
     """One row of the table."""
 
-    __slots__ = ("_headers", "api", "first", "handle", "is_async", "last", "metrics", "name", "served")
+    __slots__ = ("_forms", "api", "first", "handle", "is_async", "last", "metrics", "name", "readers", "served")
 
     def __init__(self, handler: Handler, metrics: RouteMetrics) -> None:
         self.served = handler.served
@@ -58,17 +58,27 @@ class Route:
         self.handle = handler.handle
         self.is_async = inspect.iscoroutinefunction(handler.handle)
         self.metrics = metrics
-        self._headers: dict[int, Layout] = {}
+        self.readers = self.api.request_readers
+        self._forms: dict[int, tuple[Layout, Callable[[Any], list[Buffer]]]] = {}  # by version
 
     def answer(self, version: int, correlation_id: int, response: Any) -> tuple[list[Buffer], int]:
         """A response as segments to be written, size and header first, and how many bytes they are."""
-        header = self._headers.get(version)
-        if header is None:
-            header = self._headers[version] = _TAGGED if self.api.header_flexible(version) else _PLAIN
-        segments = self.api.encode_response(version, response)
-        size = header.size + sum(map(len, segments))
-        segments.insert(0, header.pack(size - 4, correlation_id))
+        form = self._forms.get(version)
+        header, encode = self._form(version) if form is None else form
+        segments = encode(response)
+        if len(segments) == 1:  # no records: one piece is cheaper to write than two
+            size = header.size + len(segments[0])
+            segments[0] = header.pack(size - 4, correlation_id) + segments[0]
+        else:
+            size = header.size + sum(map(len, segments))
+            segments.insert(0, header.pack(size - 4, correlation_id))
         return segments, size
+
+    def _form(self, version: int) -> tuple[Layout, Callable[[Any], list[Buffer]]]:
+        """How an answer of this version is written."""
+        header = _TAGGED if self.api.header_flexible(version) else _PLAIN
+        form = self._forms[version] = header, self.api.response_writers[version]
+        return form
 
 
 class Dispatch:
@@ -90,19 +100,18 @@ class Dispatch:
     def call(self, frame: Buffer, client: Client) -> tuple[Call, Any]:
         """Serve one request: what it is, and what its handler returned. What the frame holds is valid only
         until this returns. Raises Refused or WireError where there is no decodable answer."""
-        header, position = read_request_header(frame)
-        key, version, _, _ = header
+        key, version, correlation_id, client_id, position = read_request_fields(frame)
         route = self._routes.get(key)
         if route is None:
             raise Refused(f"api key {key} is not served")
         request = None  # ApiVersions in a version from the future: its answer says so
         if route.first <= version <= route.last:
-            request = route.api.decode_request(version, frame, position)
+            request = route.readers[version](frame, position)
         elif key != API_VERSIONS_KEY:
             raise Refused(f"{route.name} version {version} is not served, only {route.first} to {route.last}")
         versions = route.metrics.versions
         versions[version] = versions.get(version, 0) + 1
-        call = Call(route, header, client)
+        call = Call(route, version, correlation_id, client_id, client)
         if route.is_async:
             return call, self._start_task(route.handle(request, call), route.name)
         try:

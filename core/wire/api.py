@@ -17,6 +17,7 @@ class Api(Generic[Request, Response]):
 
     `decode_*` accept any buffer and leave `records` as views into it; bytes after the message are ignored.
     `encode_*` return segments to be written one after the other. Either fails with `WireError` and nothing else.
+    The functions behind them are in `request_readers` and its like, by version.
     """
 
     def __init__(
@@ -34,8 +35,8 @@ class Api(Generic[Request, Response]):
         self.flexible_from = requests.flexible_from
         self.supports = requests.supports
         self.flexible = requests.flexible
-        self._request_readers, self._request_writers = requests.readers, requests.writers
-        self._response_readers, self._response_writers = responses.readers, responses.writers
+        self.request_readers, self.request_writers = requests.readers, requests.writers
+        self.response_readers, self.response_writers = responses.readers, responses.writers
 
     def header_flexible(self, version: int) -> bool:
         """Whether the *response* header has tagged fields: never for ApiVersions, which is read blind."""
@@ -43,19 +44,19 @@ class Api(Generic[Request, Response]):
 
     def decode_request(self, version: int, buf: Buffer, pos: int = 0) -> Request:
         """The request that starts at `pos`."""
-        return self._request_readers[version](buf, pos)  # type: ignore[no-any-return]
+        return self.request_readers[version](buf, pos)  # type: ignore[no-any-return]
 
     def decode_response(self, version: int, buf: Buffer, pos: int = 0) -> Response:
         """The response that starts at `pos`."""
-        return self._response_readers[version](buf, pos)  # type: ignore[no-any-return]
+        return self.response_readers[version](buf, pos)  # type: ignore[no-any-return]
 
     def encode_request(self, version: int, request: Request) -> list[Buffer]:
         """The request as segments."""
-        return self._request_writers[version](request)  # type: ignore[no-any-return]
+        return self.request_writers[version](request)  # type: ignore[no-any-return]
 
     def encode_response(self, version: int, response: Response) -> list[Buffer]:
         """The response as segments."""
-        return self._response_writers[version](response)  # type: ignore[no-any-return]
+        return self.response_writers[version](response)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"Api({self.key} {self.name} v{self.min_version}-{self.max_version})"

@@ -36,6 +36,13 @@ def read_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
     A key or version that is not declared still gives a header, so that the caller can answer or name it; the
     body position then means nothing.
     """
+    key, version, correlation, client, pos = read_request_fields(buf)
+    return RequestHeader(key, version, correlation, client), pos
+
+
+def read_request_fields(buf: Buffer) -> tuple[int, int, int, str | None, int]:
+    """The same as one plain tuple, which is quicker to make: key, version, correlation id, client id, where
+    the body begins."""
     try:
         key, version, correlation, length = _REQUEST.unpack_from(buf)
         pos = 10
@@ -52,7 +59,7 @@ def read_request_header(buf: Buffer) -> tuple[RequestHeader, int]:
                 pos = skip_tags(buf, pos, tags)
     except (LayoutError, IndexError, UnicodeDecodeError) as error:
         raise WireError(f"malformed request header: {error}") from error
-    return RequestHeader(key, version, correlation, client), pos
+    return key, version, correlation, client, pos
 
 
 def request_header_bytes(

@@ -128,7 +128,7 @@ def _hand_work(api: Any, version: int, view: memoryview, hand: Callable[..., Any
 
 
 def _tables(api: Any) -> tuple[Any, ...]:
-    return api._request_readers, api._request_writers, api._response_readers, api._response_writers
+    return api.request_readers, api.request_writers, api.response_readers, api.response_writers
 
 
 def start_up() -> None:

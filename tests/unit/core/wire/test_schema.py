@@ -152,8 +152,8 @@ def test_tags_are_only_declared_for_flexible_versions() -> None:
 def test_the_compiled_source_can_be_read() -> None:
     """Tracebacks and debuggers find the lines of generated functions."""
     FETCH.encode_response(12, FetchResponse(responses=[]))
-    assert inspect.getsource(FETCH._request_readers[12]).startswith("def decode(buf, p=0):")
-    assert inspect.getsource(FETCH._response_writers[12]).startswith("def encode(message):")
+    assert inspect.getsource(FETCH.request_readers[12]).startswith("def decode(buf, p=0):")
+    assert inspect.getsource(FETCH.response_writers[12]).startswith("def encode(message):")
 
 
 def test_topics_by_name_and_by_id_are_the_same_class() -> None:
