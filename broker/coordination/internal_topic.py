@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import iter_unpack
 from typing import Any
 
@@ -15,6 +16,7 @@ _log = get_logger("broker.coordination")
 VISIBLE_WITHIN_S = 30.0
 
 
+@lru_cache(4096)
 def java_hash(text: str) -> int:
     """`String.hashCode`: clients in every language rely on brokers agreeing on it."""
     value = 0

@@ -101,6 +101,7 @@ class Group:
         """Of a group that was empty: for how much longer it may wait for more members. None in all others."""
         self._joined_meanwhile = False
         self._sync_by: int | None = None
+        self._due: int | None = None
 
     # --- what others may know ---------------------------------------------------------------------------------
 
@@ -111,10 +112,16 @@ class Group:
 
     @property
     def deadline(self) -> int | None:
-        """When `on_time` is to be called next; earlier does no harm."""
+        """When the next thing is due that time alone brings about."""
         times = [member.deadline for member in self.members]
         times += [self._join_by, self._sync_by, *self._expected.values()]
         return min((time for time in times if time is not None), default=None)
+
+    @property
+    def due(self) -> int | None:
+        """When `on_time` should be called: not after the deadline, perhaps before. To know that needs no look at
+        all members, as the deadline does."""
+        return self._due
 
     @property
     def expects_members(self) -> bool:
@@ -157,7 +164,9 @@ class Group:
         self._generations = max(self._generations, stored.generation)
         self.state_timestamp = stored.current_state_timestamp
         for each in stored.members:
-            self.members.add(Member.restored(each, stored.protocol, now.ms))
+            member = Member.restored(each, stored.protocol)
+            self._alive(member, now)
+            self.members.add(member)
         if self.members:
             self.state = GroupState.STABLE
             self.members.leader = stored.leader
@@ -203,7 +212,7 @@ class Group:
 
     def _has_room_for(self, member_id: str) -> bool:
         members, room = self.members, self._options.max_size
-        if self.state is GroupState.EMPTY:
+        if self.state is GroupState.EMPTY or len(members) < room:
             return True
         member = members.get(member_id)
         if self.state is GroupState.PREPARING_REBALANCE:
@@ -229,7 +238,7 @@ class Group:
         if known is not None:
             self._replace(known, member_id, join, now, step)
         elif join.instance_id is None and join.needs_known_id:
-            self._expected[member_id] = now.ms + join.session_timeout_ms
+            self._expected[member_id] = self._by(now.ms + join.session_timeout_ms)
             step.answer(join.to, not_joined(member_id, ErrorCode.MEMBER_ID_REQUIRED))
         else:
             self._add(member_id, join, now, step)
@@ -246,7 +255,7 @@ class Group:
             step.answer(join.to, self._joined(member))  # it missed the answer to its last join
         elif self.state is GroupState.STABLE and not changed and not leads:
             step.answer(join.to, self._joined(member))
-            member.expires_at = now.ms + member.session_timeout_ms
+            self._alive(member, now)
         else:
             self._update(member, join, now, step)
             self._rebalance(now, step)
@@ -255,31 +264,30 @@ class Group:
         if not self.members:
             self.protocol_type = join.protocol_type
         self._joined_meanwhile = True
-        self.members.add(
-            Member(
-                id=member_id,
-                instance_id=join.instance_id,
-                client_id=join.client_id,
-                client_host=join.client_host,
-                session_timeout_ms=join.session_timeout_ms,
-                rebalance_timeout_ms=join.rebalance_timeout_ms,
-                protocols=join.protocols,
-                expires_at=now.ms + NEW_MEMBER_JOIN_TIMEOUT_MS,
-                joining=join.to,
-                is_new=True,
-            )
+        member = Member(
+            id=member_id,
+            instance_id=join.instance_id,
+            client_id=join.client_id,
+            client_host=join.client_host,
+            session_timeout_ms=join.session_timeout_ms,
+            rebalance_timeout_ms=join.rebalance_timeout_ms,
+            protocols=join.protocols,
+            expires_at=self._by(now.ms + NEW_MEMBER_JOIN_TIMEOUT_MS),
+            is_new=True,
         )
+        self.members.add(member)
+        self.members.joins(member, join.to)
         self._rebalance(now, step)
 
     def _update(self, member: Member, join: Join, now: Instant, step: Step) -> None:
         """A member joins again; an earlier join of its own has nobody to wait for it any more."""
         self._answer_both(member, ErrorCode.REBALANCE_IN_PROGRESS, step)
-        member.protocols = join.protocols
+        self.members.speaks(member, join.protocols)
         member.session_timeout_ms = join.session_timeout_ms
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
         member.client_id, member.client_host = join.client_id, join.client_host
-        member.expires_at = now.ms + join.session_timeout_ms
-        member.joining = join.to
+        self._alive(member, now)
+        self.members.joins(member, join.to)
 
     def _replace(self, member: Member, member_id: str, join: Join, now: Instant, step: Step) -> None:
         """A static member came back under a new id. Its old self is fenced; unless the group would decide
@@ -296,7 +304,7 @@ class Group:
         if not stays:
             self._rebalance(now, step)
             return
-        member.joining = None
+        self.members.answered(member)
         step.records.append(self.record())
         response = self._joined(member)
         if join.may_skip_assignment:
@@ -326,11 +334,11 @@ class Group:
         timeout_ms = self.members.rebalance_timeout_ms
         if was_empty and self._options.initial_rebalance_delay_ms > 0:
             delay_ms = self._options.initial_rebalance_delay_ms
-            self._join_by = now.ms + delay_ms
+            self._join_by = self._by(now.ms + delay_ms)
             self._delay_left_ms = max(timeout_ms - delay_ms, 0)
             self._joined_meanwhile = False
         else:
-            self._join_by = now.ms + timeout_ms
+            self._join_by = self._by(now.ms + timeout_ms)
             self._complete_if_joined(now, step)
 
     def _complete_if_joined(self, now: Instant, step: Step) -> None:
@@ -346,7 +354,7 @@ class Group:
     def _join_time_is_up(self, now: Instant, step: Step) -> None:
         if self._delay_left_ms and self._joined_meanwhile:
             delay_ms = min(self._options.initial_rebalance_delay_ms, self._delay_left_ms)
-            self._join_by = now.ms + delay_ms
+            self._join_by = self._by(now.ms + delay_ms)
             self._delay_left_ms -= delay_ms
             self._joined_meanwhile = False
         else:
@@ -358,7 +366,7 @@ class Group:
             if member.joining is None and member.instance_id is None:
                 self._remove(member, step)
         if self.members and not self.members.elect_joined_leader():
-            self._join_by = now.ms + self.members.rebalance_timeout_ms
+            self._join_by = self._by(now.ms + self.members.rebalance_timeout_ms)
             return
         self._join_by = self._delay_left_ms = None
         self._generations = self.generation = self._generations + 1
@@ -369,12 +377,12 @@ class Group:
             return
         self.protocol = self.members.elected_protocol()
         self._become(GroupState.COMPLETING_REBALANCE, now)
-        self._sync_by = now.ms + self.members.rebalance_timeout_ms
+        self._sync_by = self._by(now.ms + self.members.rebalance_timeout_ms)
         for member in self.members:
-            to, member.joining = member.joining, None
+            to = self.members.answered(member)
             member.is_new = member.synced = False
             member.assignment = b""
-            member.expires_at = now.ms + member.session_timeout_ms
+            self._alive(member, now)
             if to is not None:
                 step.answer(to, self._joined(member))
 
@@ -392,39 +400,37 @@ class Group:
         step = Step()
         self._answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, step)
         member.syncing, member.synced = to, True
-        member.expires_at = now.ms + member.session_timeout_ms
+        self._alive(member, now)
         if self.state is GroupState.STABLE:
             self._answer_sync(member, ErrorCode.NONE, step)
         elif member.id == self.members.leader:
             given = {each.member_id: each.assignment for each in request.assignments}
             self._assign(given, now, step)
-        if all(each.synced for each in self.members):
-            self._sync_by = None
         return step
 
     def _assign(self, given: dict[str, bytes], now: Instant, step: Step) -> None:
         self._become(GroupState.STABLE, now)
         for member in self.members:
             member.assignment = given.get(member.id, b"")
-            member.expires_at = now.ms + member.session_timeout_ms
+            self._alive(member, now)
             self._answer_sync(member, ErrorCode.NONE, step)
         step.records.append(self.record())
 
     def _sync_time_is_up(self, now: Instant, step: Step) -> None:
         """Members that never asked for their assignment are gone."""
         self._sync_by = None
+        before = len(self.members)
         for member in self.members:
             if not member.synced:
                 self._remove(member, step)
-        self._rebalance(now, step)
+        self.left(before, now, step)
 
     # --- staying and leaving ----------------------------------------------------------------------------------
 
     def heartbeat(self, who: Identity, generation: int, now: Instant) -> None:
         """Heartbeat: raises KafkaError where the member has to do something."""
         self._check_alive()
-        member = self._current(who, generation)
-        member.expires_at = now.ms + member.session_timeout_ms
+        self._alive(self._current(who, generation), now)
         if self.state is GroupState.PREPARING_REBALANCE:
             raise RebalanceInProgressError(f"group {self.id!r} rebalances")
 
@@ -467,6 +473,7 @@ class Group:
             self._join_time_is_up(now, step)
         if self._sync_by is not None and self._sync_by <= now.ms:
             self._sync_time_is_up(now, step)
+        self._due = self.deadline
         return step
 
     def check_commit(self, who: Identity, generation: int, now: Instant, *, transactional: bool = False) -> None:
@@ -476,8 +483,7 @@ class Group:
         if generation < 0 and self.state is GroupState.EMPTY:
             return
         if generation >= 0 or who.member_id or who.instance_id is not None:
-            member = self._current(who, generation)
-            member.expires_at = now.ms + member.session_timeout_ms
+            self._alive(self._current(who, generation), now)
         elif not transactional:
             raise UnknownMemberIdError(
                 f"group {self.id!r} has members, so only they may commit; nobody was named"
@@ -486,6 +492,15 @@ class Group:
             raise RebalanceInProgressError(f"group {self.id!r} waits for its assignment")
 
     # --- small steps ------------------------------------------------------------------------------------------
+
+    def _by(self, time_ms: int) -> int:
+        """Something is due by then."""
+        self._due = time_ms if self._due is None else min(self._due, time_ms)
+        return time_ms
+
+    def _alive(self, member: Member, now: Instant) -> None:
+        """The member was heard of: its session begins anew."""
+        member.expires_at = self._by(now.ms + member.session_timeout_ms)
 
     def _check_alive(self) -> None:
         if self.state is GroupState.DEAD:
@@ -512,8 +527,8 @@ class Group:
 
     def _answer_both(self, member: Member, error: ErrorCode, step: Step) -> None:
         """Nothing comes of what the member waits for."""
-        if member.joining is not None:
-            to, member.joining = member.joining, None
+        to = self.members.answered(member)
+        if to is not None:
             step.answer(to, not_joined(member.id, error))
         self._answer_sync(member, error, step)
 

@@ -63,8 +63,8 @@ class Member:
         )
 
     @staticmethod
-    def restored(stored: MemberMetadata, protocol: str | None, now_ms: int) -> "Member":
-        """A member as the log has it, with a whole session ahead."""
+    def restored(stored: MemberMetadata, protocol: str | None) -> "Member":
+        """A member as the log has it; its session has yet to begin."""
         rebalance_timeout = stored.rebalance_timeout
         return Member(
             id=stored.member_id,
@@ -74,7 +74,7 @@ class Member:
             session_timeout_ms=stored.session_timeout,
             rebalance_timeout_ms=rebalance_timeout if rebalance_timeout >= 0 else stored.session_timeout,
             protocols=((protocol or "", stored.subscription),),
-            expires_at=now_ms + stored.session_timeout,
+            expires_at=0,
             assignment=stored.assignment,
         )
 
@@ -85,7 +85,11 @@ class Members:
     def __init__(self) -> None:
         self._by_id: dict[str, Member] = {}
         self._static: dict[str, str] = {}
+        self._speakers: Counter[str] = Counter()
+        """How many members speak each protocol."""
         self.leader: str | None = None
+        self.joining = 0
+        """How many wait for the answer to their join."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -122,13 +126,16 @@ class Members:
 
     def add(self, member: Member) -> None:
         self._by_id[member.id] = member
+        self._speakers.update(_names(member.protocols))
         if member.instance_id is not None:
             self._static[member.instance_id] = member.id
         if self.leader is None:
             self.leader = member.id
 
     def remove(self, member: Member) -> None:
+        self.answered(member)
         del self._by_id[member.id]
+        self._speakers.subtract(_names(member.protocols))
         if member.instance_id is not None and self._static.get(member.instance_id) == member.id:
             del self._static[member.instance_id]
         if self.leader == member.id:
@@ -144,6 +151,23 @@ class Members:
         if leads:
             self.leader = member_id
 
+    def joins(self, member: Member, to: Receiver) -> None:
+        """The member waits for the end of the join phase."""
+        self.joining += member.joining is None
+        member.joining = to
+
+    def answered(self, member: Member) -> Receiver | None:
+        """It waits no longer; returns whom to answer, if it did."""
+        to, member.joining = member.joining, None
+        self.joining -= to is not None
+        return to
+
+    def speaks(self, member: Member, protocols: Protocols) -> None:
+        """The member offers other protocols than before."""
+        self._speakers.subtract(_names(member.protocols))
+        self._speakers.update(_names(protocols))
+        member.protocols = protocols
+
     def elect_joined_leader(self) -> bool:
         """Keep the leader if it joins, else take the first who does; False if nobody does."""
         leader = self._by_id.get(self.leader or "")
@@ -155,17 +179,13 @@ class Members:
         return True
 
     @property
-    def joining(self) -> int:
-        return sum(member.joining is not None for member in self._by_id.values())
-
-    @property
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self._by_id.values()), default=0)
 
     def common_protocols(self) -> set[str]:
         """Protocols that every member speaks."""
-        offers = [{name for name, _ in member.protocols} for member in self._by_id.values()]
-        return set.intersection(*offers) if offers else set()
+        size = len(self._by_id)
+        return {name for name, speakers in self._speakers.items() if speakers == size > 0}
 
     def elected_protocol(self) -> str:
         """The protocol with the most votes: each member votes for its first that all speak."""
@@ -186,3 +206,7 @@ class Members:
                 return None
             topics |= subscribed
         return frozenset(topics)
+
+
+def _names(protocols: Protocols) -> set[str]:
+    return {name for name, _ in protocols}

@@ -20,7 +20,7 @@ from rookery.core.wire.schema import Array, Bytes, Int32, Int64, String, Struct,
 NO_TIMESTAMP = -1
 
 _OFFSET_BEFORE_0_9, _OFFSET, _GROUP = 0, 1, 2
-_OFFSET_VALUE_VERSION = 3
+_OFFSET_VALUE_VERSION = 4
 _EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_VALUE_VERSION = 3
 _VERSION = Layout(">h")

@@ -43,7 +43,7 @@ class GroupShard(Shard[GroupsRecord]):
     def _arm(self, group_id: str) -> None:
         group = self.groups.groups.get(group_id)
         if group is not None and not self.closed:
-            self._alarms.set(group_id, group.deadline, instant(self._time).ms)
+            self._alarms.set(group_id, group.due, instant(self._time).ms)
 
     def _ring(self, group_id: str) -> None:
         self.run_for(group_id, self.groups.on_time(group_id, instant(self._time)))

@@ -20,6 +20,7 @@ from rookery.core.errors import ErrorCode
 from rookery.core.net.connection import Connection, ConnectionLostError
 from rookery.core.wire.apis.create_topics import CREATE_TOPICS, CreatableTopic, CreateTopicsRequest
 from rookery.core.wire.apis.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest
+from rookery.core.wire.apis.heartbeat import HEARTBEAT, HeartbeatRequest
 from rookery.core.wire.apis.join_group import JOIN_GROUP, JoinGroupRequest, JoinGroupRequestProtocol
 from rookery.core.wire.apis.offset_commit import (
     OFFSET_COMMIT,
@@ -63,6 +64,15 @@ class Member:
         self._connection = connection
         self._group = group
         self._id = ""
+        self._generation = -1
+
+    async def told_to_rejoin(self) -> None:
+        """Heartbeat until the group rebalances."""
+        while True:
+            request = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._id)
+            answer = await self._connection.request(HEARTBEAT, 3, request, TIMEOUT_S)
+            if answer.error_code:
+                return
 
     async def rebalance(self) -> None:
         """Join and sync."""
@@ -72,6 +82,7 @@ class Member:
             answer = await self._join()
         if answer.error_code:
             raise RuntimeError(f"join: {ErrorCode(answer.error_code).name}")
+        self._generation = answer.generation_id
         given = [
             SyncGroupRequestAssignment(member_id=member.member_id, assignment=bytes(64)) for member in answer.members
         ]
@@ -104,10 +115,21 @@ async def ready(peer: Peer, group: str) -> None:
     await connection.request(CREATE_TOPICS, 4, CreateTopicsRequest(topics=[topic], timeout_ms=30_000), TIMEOUT_S)
     while True:
         found = await connection.request(FIND_COORDINATOR, 2, FindCoordinatorRequest(key=group), TIMEOUT_S)
-        if found.error_code == 0 and await commit(connection, group, 0) == 0:
+        if found.error_code == 0 and await committed_at(found.host, found.port, group, 0):
             break
         await asyncio.sleep(0.05)
     connection.close()
+
+
+async def committed_at(host: str, port: int, group: str, offset: int) -> bool:
+    """Whether this node takes a commit of the group."""
+    try:
+        connection = await Connection.open(host, port, client_id="bench")
+        code = await commit(connection, group, offset)
+        connection.close()
+    except (OSError, ConnectionLostError):
+        return False
+    return code == 0
 
 
 async def commit(connection: Connection, group: str, offset: int) -> int:
@@ -125,18 +147,28 @@ async def commit(connection: Connection, group: str, offset: int) -> int:
     return code
 
 
+async def rebalance(members: list[Member]) -> float:
+    """Seconds from the moment one member asks for a rebalance until all have their assignment."""
+    began = time.perf_counter()
+    *others, asking = members
+    asked = asyncio.create_task(asking.rebalance())
+    if others:
+        await others[-1].told_to_rejoin()
+    await asyncio.gather(asked, *(member.rebalance() for member in others))
+    return time.perf_counter() - began
+
+
 async def rebalances(peer: Peer, size: int) -> tuple[float, float]:
-    """Milliseconds, of time and of CPU, from the moment all members join again until all have an assignment."""
+    """Milliseconds, of time and of the server's CPU, of one rebalance."""
     group = f"rebalance-{size}"
     await ready(peer, group)
-    members = [Member(await peer.connect(), group) for _ in range(size)]
-    await asyncio.gather(*(member.rebalance() for member in members))
-    times = []
+    members: list[Member] = []
+    for _ in range(size):
+        members.append(Member(await peer.connect(), group))
+        await rebalance(members)
+    members = [*members[1:], members[0]]  # the leader asks
     before = peer.cpu_s()
-    for _ in range(REBALANCES):
-        began = time.perf_counter()
-        await asyncio.gather(*(member.rebalance() for member in members))
-        times.append(time.perf_counter() - began)
+    times = [await rebalance(members) for _ in range(REBALANCES)]
     cpu = (peer.cpu_s() - before) / REBALANCES
     for member in members:
         member.close()
@@ -184,20 +216,20 @@ def kafkas_node() -> Iterator[Peer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def failover() -> list[float]:
+def failover() -> list[float]:
     """Seconds from kill -9 of a coordinator until another acknowledges a commit, on three nodes."""
     gaps = []
     with local_cluster(3, offsets__topic__num__partitions="6") as cluster:
         cluster.create_topic(TOPIC, 1, 3)
         first = cluster.node(1).kafka.rpartition(":")
-        await ready(Peer("first", first[0], int(first[2]), 0), "failover")
+        asyncio.run(ready(Peer("first", first[0], int(first[2]), 0), "failover"))
         cluster.wait_in_sync("__consumer_offsets", 6)
         for number in range(FAILOVERS):
             victim = cluster.leader("__consumer_offsets", partition_for("failover", 6))
             others = [cluster.node(id).kafka.rpartition(":") for id in cluster.ids if id != victim]
             cluster.kill(victim)
             began = time.perf_counter()
-            await committed_somewhere([(host, int(port)) for host, _, port in others], number)
+            asyncio.run(committed_somewhere([(host, int(port)) for host, _, port in others], number))
             gaps.append(time.perf_counter() - began)
             cluster.up()
             cluster.wait_in_sync("__consumer_offsets", 6)
@@ -205,16 +237,7 @@ async def failover() -> list[float]:
 
 
 async def committed_somewhere(nodes: list[tuple[str, int]], offset: int) -> None:
-    while True:
-        for host, port in nodes:
-            try:
-                connection = await Connection.open(host, port, client_id="bench")
-                code = await commit(connection, "failover", offset)
-                connection.close()
-            except (OSError, ConnectionLostError):
-                continue
-            if code == 0:
-                return
+    while not any([await committed_at(host, port, "failover", offset) for host, port in nodes]):
         await asyncio.sleep(0.01)
 
 
@@ -242,7 +265,7 @@ def main() -> None:
             other, other_cpu = theirs[name]
             line += f"{other:11.1f}{other_cpu:7.1f} {unit:3.3}{value / other:7.2f}"
         print(line)
-    gaps = sorted(asyncio.run(failover()))
+    gaps = sorted(failover())
     print(f"coordinator killed (s): median {statistics.median(gaps):.2f}, longest {gaps[-1]:.2f} of {len(gaps)}")
 
 

@@ -99,6 +99,9 @@ class Driver:
                 group = self.state.groups.get(group_id)
                 if group is not None and group.deadline is not None and group.deadline <= at:
                     self.run(self.state.on_time(group_id, self.now))
+                if group is not None and group.deadline is not None:
+                    assert group.due is not None, "nobody would call"
+                    assert group.due <= group.deadline, "the call would come too late"
             if at == end:
                 return
         raise AssertionError("a group wants to be called again and again without time passing")

@@ -62,7 +62,7 @@ def test_records_come_back_as_they_were(record: OffsetRecord | GroupRecord) -> N
 
 @pytest.mark.row(103)
 def test_known_bytes() -> None:
-    """As Kafka 3.9 writes them."""
+    """As Kafka 4.1 writes them."""
     key, value = encode(
         OffsetRecord("g", "topic", 3, OffsetCommitValue(
             offset=42, leader_epoch=5, metadata="note", commit_timestamp=1_700_000_000_000
@@ -70,7 +70,7 @@ def test_known_bytes() -> None:
     )  # fmt: skip
     assert key.hex() == "0001" "000167" "0005746f706963" "00000003"
     assert value is not None
-    assert value.hex() == "0003" "000000000000002a" "00000005" "00046e6f7465" "0000018bcfe56800"
+    assert value.hex() == "0004" "000000000000002a" "00000005" "056e6f7465" "0000018bcfe56800" "00"
     key, value = encode(
         GroupRecord("g", GroupMetadataValue(
             protocol_type="consumer", generation=7, protocol=None, leader=None, current_state_timestamp=1, members=[]
