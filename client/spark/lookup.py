@@ -9,6 +9,7 @@ from rookery.client.cluster import Cluster, ClusterView, Node, check
 from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.options import Selection
 from rookery.client.spark.places import EARLIEST, LATEST, Offsets, TopicPartition, show
+from rookery.core.errors import ErrorCode
 from rookery.core.wire.apis.list_offsets import (
     LIST_OFFSETS,
     ListOffsetsPartition,
@@ -21,30 +22,34 @@ CONSUMER = -1
 ANSWERS_OFFSETS = 7
 
 
-async def partitions_of(cluster: Cluster, selection: Selection) -> set[TopicPartition]:
-    """The partitions there are now. A topic named that does not exist is an error."""
-    view = await cluster.retrying(lambda: _refreshed(cluster, selection), TIMEOUT_S)
+async def partitions_of(
+    cluster: Cluster, selection: Selection, *, missing_is_error: bool = True
+) -> set[TopicPartition]:
+    """The partitions there are now. Of those named, what does not exist is an error or is left out."""
+    view = await cluster.retrying(lambda: _refreshed(cluster, selection, missing_is_error), TIMEOUT_S)
     if selection.partitions:
         there = {(name, index) for name, topic in view.topics.items() for index in topic.partitions}
         missing = set(selection.partitions) - there
-        if missing:
+        if missing and missing_is_error:
             raise OptionError(f"option 'assign' names partitions that do not exist: {show(missing)}")
-        return set(selection.partitions)
+        return set(selection.partitions) - missing
     if selection.pattern is not None:
         pattern = re.compile(selection.pattern)
         names = [name for name, topic in view.topics.items() if pattern.search(name) and not topic.internal]
     else:
-        names = list(selection.topics)
+        names = [name for name in selection.topics if name in view.topics]
     return {(name, index) for name in names for index in view.topics[name].partitions}
 
 
-async def _refreshed(cluster: Cluster, selection: Selection) -> ClusterView:
+async def _refreshed(cluster: Cluster, selection: Selection, missing_is_error: bool) -> ClusterView:
     if selection.pattern is not None:
         return await cluster.refresh(None)
     names = selection.topics or tuple({topic for topic, _ in selection.partitions})
     view = await cluster.refresh(names)
     for name in names:
-        check(view.errors.get(name, 0), f"topic {name!r}")
+        error = view.errors.get(name, 0)
+        if missing_is_error or error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            check(error, f"topic {name!r}")
     return view
 
 

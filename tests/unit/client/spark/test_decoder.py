@@ -71,7 +71,6 @@ def test_a_users_schema_picks_columns() -> None:
         schema.wanted([("key", "string")], False)
 
 
-@pytest.mark.invariant("S1")
 def test_nothing_outside_the_range() -> None:
     data = build_batch(some(0, 10)) + build_batch(some(10, 10)) + build_batch(some(20, 10))
     assert rows(data, 3, 14) == list(range(3, 14))

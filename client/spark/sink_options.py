@@ -1,0 +1,53 @@
+"""The options and columns of the sink, as those of Spark's own Kafka sink."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rookery.client.spark.kafka_options import Connecting, KafkaOptions, Producing
+from rookery.client.spark.option_values import OptionError
+from rookery.client.spark.options import Given
+from rookery.client.spark.schema import DDL
+
+OF_SPARK = ("checkpointLocation", "queryName", "outputMode")
+"""What Spark itself is told by options of a streaming write."""
+
+COLUMNS = {
+    "value": ("string", "binary"),
+    "key": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": (DDL["headers"],),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    connecting: Connecting
+    producing: Producing
+    topic: str | None
+    include_headers: bool
+
+
+def sink_options(options: Mapping[str, str], columns: Iterable[tuple[str, str]]) -> SinkOptions:
+    """What the options say; refuses columns, by (name, type), that cannot be written."""
+    given = Given(options, ("topic", "includeHeaders", *OF_SPARK))
+    topic = given.text("topic", "").strip() or None
+    if "topic" in given and topic is None:
+        raise OptionError("option 'topic' is empty")
+    _check_columns(dict(columns), topic)
+    kafka = KafkaOptions(options)
+    result = SinkOptions(
+        kafka.connecting(), kafka.producing(), topic, given.boolean("includeHeaders", False)
+    )
+    kafka.warn_of_the_rest()
+    return result
+
+
+def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:
+    if "value" not in columns:
+        raise OptionError(f"a column 'value' is needed, there are {', '.join(columns)}")
+    if topic is None and "topic" not in columns:
+        raise OptionError("where to write is not said: neither an option nor a column 'topic'")
+    for name, kinds in COLUMNS.items():
+        if name in columns and columns[name] not in kinds:
+            raise OptionError(f"column {name!r} is {columns[name]}, it must be {' or '.join(kinds)}")
