@@ -14,6 +14,7 @@ from rookery.broker.handlers.fetch_answer import Fetch
 from rookery.broker.handlers.fetch_read import FetchRead, replica_of
 from rookery.broker.handlers.fetch_session import FIRST_EPOCH, NO_SESSION_EPOCH, Sessions, wanted_of
 from rookery.broker.handlers.locate import Locator
+from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.client import Call
@@ -37,8 +38,11 @@ class FetchHandler:
         sessions: Sessions,
         clock: Clock,
         metrics: TopicMetrics,
+        quota: ReplicationQuota,
     ) -> None:
+        """`quota` limits followers that catch up."""
         self._locator = locator
+        self._quota = quota
         self._waiters = waiters
         self._sessions = sessions
         self._clock = clock
@@ -78,7 +82,7 @@ class FetchHandler:
                 self._sessions.close(session.id)
                 session = None
         wanted = list(wanted_of(request)) if session is None else list(session.wanted.values())
-        read = FetchRead(self._locator, request, call, wanted)
+        read = FetchRead(self._locator, request, call, wanted, self._quota)
         return Fetch(read, wanted, session, is_full, self._metrics)
 
     def _next_first(self, fetch: Fetch) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Wanted
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.log.partition_log import Isolation
+from rookery.broker.quotas.replication import Replica, ReplicationQuota
 from rookery.broker.replication.partition import Partition
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
@@ -22,14 +23,23 @@ READ_COMMITTED = 1
 LEADER_HINTS_FROM = 12
 RESPONSE_BYTES_MAX = 57_671_680
 """No answer is larger than this (but for a single batch that is), whatever the client allows."""
+NOTHING_NEW = -1
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class FetchRead:
     """One fetch of some partitions: reads them in turn until the answer is full."""
 
-    def __init__(self, locator: Locator, request: FetchRequest, call: Call, wanted: Sequence[Wanted]) -> None:
+    def __init__(
+        self,
+        locator: Locator,
+        request: FetchRequest,
+        call: Call,
+        wanted: Sequence[Wanted],
+        quota: ReplicationQuota,
+    ) -> None:
         self._locator = locator
+        self._quota = quota
         self._call = call
         self._wanted = wanted
         self._bytes_max = min(request.max_bytes, RESPONSE_BYTES_MAX)
@@ -84,7 +94,12 @@ class FetchRead:
             elif self.is_follower and not self._heard:
                 self._acknowledged(partition, asked)
             bytes_max = min(asked.partition_max_bytes, left)
+            is_limited = self.is_follower and self._is_limited(partition)
+            if is_limited and self._quota.exceeded:
+                bytes_max, min_one = 0, False
             read = partition.read(offset, bytes_max, self._isolation, min_one=min_one)
+            if is_limited:
+                self._quota.took(len(read.data))
         except KafkaError as error:
             return self._refusal(wanted, error)
         aborted = None
@@ -112,8 +127,15 @@ class FetchRead:
             broker_epoch=self._replica_epoch,
         )
 
+    def _is_limited(self, partition: Partition) -> bool:
+        """Whether this follower is one that a move of partitions may slow down."""
+        in_sync = self._replica in partition.state.isr
+        return self._quota.applies_to(Replica(partition.settings.leader_throttled, partition.index, in_sync))
+
     def until(self, partition: Partition) -> int:
         """Where this reader's reading ends: a follower gets all there is, a consumer what is committed."""
+        if self.is_follower and self._quota.exceeded and self._is_limited(partition):
+            return NOTHING_NEW
         return partition.log.bound(self._isolation)
 
     def _refusal(self, wanted: Wanted, error: KafkaError) -> PartitionData:

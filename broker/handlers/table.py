@@ -39,6 +39,7 @@ from rookery.broker.handlers.ports import ClusterView, ControllerPort
 from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
 from rookery.broker.handlers.update_features import UpdateFeaturesHandler
+from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.waiters import Waiters
@@ -68,6 +69,8 @@ class Broker:
     """Where single records are looked at."""
     groups: GroupCoordinator
     storage: Storage
+    leader_quota: ReplicationQuota
+    """Limits followers that catch up with this broker's partitions."""
 
 
 def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
@@ -83,7 +86,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
     handlers: list[Handler] = [
         api_versions,
         ProduceHandler(locator, broker.waiters, broker.clock, record_work, start_task, metrics),
-        FetchHandler(locator, broker.waiters, sessions, broker.clock, metrics),
+        FetchHandler(locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota),
         ListOffsetsHandler(locator),
         OffsetForLeaderEpochHandler(locator),
         DeleteRecordsHandler(locator),

@@ -31,6 +31,7 @@ from rookery.broker.node.broker_services import Boot, LogDirService
 from rookery.broker.node.directories import DirectoryReports
 from rookery.broker.node.metadata_source import LocalMetadata, MetadataSource
 from rookery.broker.node.replica_metrics import publish_replicas
+from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.replication.follower import Followed, FollowerSettings
 from rookery.broker.replication.followers import Followers
 from rookery.broker.replication.isr import InSyncSets
@@ -89,6 +90,7 @@ class BrokerRole:
         self.view = ClusterView(node_id=meta.node_id, cluster_id=meta.cluster_id)
         self.partitions = Partitions()
         self.waiters: Waiters[Partition] = Waiters(loop)
+        self.leader_quota = ReplicationQuota(meta.node_id, clock.monotonic)
         self.client = ControllerClient(meta.cluster_id, meta.node_id, bootstrap, tls=control_tls)
         self.log_dirs = LogDirs(
             disk,
@@ -212,6 +214,7 @@ class BrokerRole:
             executor=self._executor,
             groups=self.groups,
             storage=self.log_dirs,
+            leader_quota=self.leader_quota,
         )
         return Server(
             self._listeners.clients,
@@ -252,6 +255,8 @@ class BrokerRole:
     def _published(self, changes: Changes) -> None:
         for topic in changes.topics_removed:
             self.topic_metrics.forget(topic.name)
+        if changes.configs:
+            self.leader_quota.rate = self._settings_now(changes.after)[keys.LEADER_REPLICATION_THROTTLED_RATE]
         self.lifecycle.metadata_changed()
 
     def _follower_failed(self, partition: Followed, error: Exception) -> None:

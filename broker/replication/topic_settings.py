@@ -31,6 +31,10 @@ class TopicSettings:
     check_records: bool = False
     """Look at each record even where nothing else asks for it."""
 
+    leader_throttled: frozenset[str] = frozenset()
+    follower_throttled: frozenset[str] = frozenset()
+    """Replicas (partition:broker, or *) that a move may slow down, on each side."""
+
     opens_batches: bool = field(init=False)
     """Whether any batch may have to be looked into."""
 
@@ -49,4 +53,6 @@ class TopicSettings:
             codec_level=None if level is None else settings[level],
             keys_required="compact" in settings[topic.CLEANUP_POLICY],
             check_records=check_records,
+            leader_throttled=frozenset(settings[topic.LEADER_REPLICATION_THROTTLED_REPLICAS]),
+            follower_throttled=frozenset(settings[topic.FOLLOWER_REPLICATION_THROTTLED_REPLICAS]),
         )

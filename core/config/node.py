@@ -352,6 +352,27 @@ REPLICA_FETCH_RESPONSE_MAX_BYTES = Option(
 REPLICA_FETCH_BACKOFF_MS = Option(
     "replica.fetch.backoff.ms", int32(0), 1000, "Pause of a follower after a failed fetch."
 )
+LEADER_REPLICATION_THROTTLED_RATE = Option(
+    "leader.replication.throttled.rate",
+    Int(0),
+    LONG_MAX,
+    "Bytes a second that throttled replicas may fetch from this broker while they are out of sync.",
+    reach=Reach.PER_BROKER,
+)
+FOLLOWER_REPLICATION_THROTTLED_RATE = Option(
+    "follower.replication.throttled.rate",
+    Int(0),
+    LONG_MAX,
+    "Bytes a second that this broker fetches for throttled replicas of its own while they are out of sync.",
+    reach=Reach.PER_BROKER,
+)
+REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND = Option(
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+    Int(0),
+    LONG_MAX,
+    "Kept for Kafka's tools, which reset it after a move: replicas do not move between directories.",
+    reach=Reach.PER_BROKER,
+)
 REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Option(
     "replica.high.watermark.checkpoint.interval.ms",
     Int(1),

@@ -13,6 +13,7 @@ from rookery.broker.handlers.table import Broker, request_handlers
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.topic_settings import TopicSettings
@@ -206,6 +207,7 @@ class OneBroker:
             self.executor,
             self.groups,
             self.storage,
+            ReplicationQuota(NODE_ID, self.clock.monotonic),
         )
         self.server = Server(
             [Listener(LISTENER, end, end, "PLAINTEXT")],
