@@ -77,6 +77,10 @@ class Followed(Protocol):
     def cut(self) -> "asyncio.Future[None] | None":
         """None, or done when the log, which is being cut, may be used again."""
 
+    @property
+    def busy(self) -> "asyncio.Future[None] | None":
+        """None, or done when what it says of its position is true of its device."""
+
     def truncate_to_leader(self, epoch: int, end_offset: int) -> "asyncio.Future[None]": ...
 
     def restart_at(self, offset: int) -> "asyncio.Future[None]": ...
@@ -187,21 +191,27 @@ class LeaderFollower:
 
     async def run(self) -> None:
         """Connect, fetch, and connect again after a pause, until cancelled."""
-        pause = FIRST_PAUSE_S
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            while True:
-                self._heard_at = 0.0
-                try:
-                    await self._follow_once()
-                except (OSError, ConnectionLostError, KafkaError) as error:
-                    if self._heard_at:
-                        pause = FIRST_PAUSE_S
-                    _log.warning(
-                        "follower.disconnected", leader=self.leader.id, reason=str(error), retry_in_s=pause
-                    )
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, self._settings.backoff_ms_max / 1000)
+            try:
+                await self._follow_for_ever()
+            finally:
+                self._tasks = None
+
+    async def _follow_for_ever(self) -> None:
+        pause = FIRST_PAUSE_S
+        while True:
+            self._heard_at = 0.0
+            try:
+                await self._follow_once()
+            except (OSError, ConnectionLostError, KafkaError) as error:
+                if self._heard_at:
+                    pause = FIRST_PAUSE_S
+                _log.warning(
+                    "follower.disconnected", leader=self.leader.id, reason=str(error), retry_in_s=pause
+                )
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, self._settings.backoff_ms_max / 1000)
 
     async def _follow_once(self) -> None:
         """One connection, from its opening to its end."""
@@ -292,10 +302,11 @@ class LeaderFollower:
             partition = self._partitions.get(key)
             if partition is None or key in self._aside:
                 continue
-            if partition.cut is None:
+            busy = partition.busy
+            if busy is None:
                 positions[key] = partition.position()
-            else:  # begun by the follower of another leader
-                self._wait_for(key, partition, partition.cut)
+            else:  # since before this leader was followed
+                self._wait_for(key, partition, busy)
         return positions
 
     def _resume_due(self) -> None:

@@ -42,7 +42,10 @@ class Followers(Service):
             self._group = group
             for leader_id in self._leaders:
                 self._run(leader_id)
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._group = None  # the metadata log may go on: nobody is followed any more
 
     def follow(self, partition: Followed, leader: Leader) -> None:
         """Let a partition follow a leader from where it is; it leaves the one it followed before."""

@@ -78,9 +78,12 @@ class InSyncSets(Service):
             self._group = group
             for partition in self._partitions:
                 self._send_pending(partition)
-            while True:
-                await asyncio.sleep(self.lag_ms_max / 2000)
-                await self._look_over()
+            try:
+                while True:
+                    await asyncio.sleep(self.lag_ms_max / 2000)
+                    await self._look_over()
+            finally:
+                self._group = None  # the metadata log may go on: nothing is proposed any more
 
     def _send_pending(self, partition: Partition) -> None:
         """What was proposed before this service ran."""

@@ -6,6 +6,7 @@ That makes faults exact: a killed process never runs another callback and cleans
 """
 
 import asyncio
+import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -216,8 +217,10 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def abandon(self) -> None:
         """Nothing runs any more: end all tasks where they stand, so that none ends by itself later."""
-        for task in asyncio.all_tasks(self):
-            with suppress(BaseException):
-                task.get_coro().close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for task in asyncio.all_tasks(self):
+                with suppress(BaseException):
+                    task.get_coro().close()
         self._ready.clear()
         self._timers.clear()

@@ -59,6 +59,8 @@ class Reader:
     def poke(self) -> None:
         """There may be news: take it if the leader can be reached, else look again later."""
         quorum = self._quorum
+        if self not in quorum.readers:
+            return
         if self.delivered >= quorum.committed and self.told[1] >= quorum.epoch:
             return
         leader = quorum.leader_process()

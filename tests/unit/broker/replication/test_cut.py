@@ -125,3 +125,48 @@ async def test_an_empty_replica_follows_a_log_that_starts_within_a_batch() -> No
     await partition.cut
     log = partition.log
     assert (log.start_offset, log.high_watermark, log.end_offset) == (12, 15, 15)
+
+
+class SyncingDisk(SlowDisk):
+    """Storage of a topic with flush.messages=1: records count once they are on the device."""
+
+    def appended(self, partition: PartitionLog) -> "asyncio.Future[None] | None":
+        return asyncio.get_running_loop().create_task(self._sync(partition))
+
+    async def _sync(self, partition: PartitionLog) -> None:
+        await self.may_go_on.wait()
+        partition.log.recovery_point = partition.end_offset
+
+
+def a_synced_partition(disk: SyncingDisk) -> Partition:
+    config = TopicLogConfig(flush_messages=1)
+    log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", TopicPartition("orders", 0), config)
+    return Partition(UUID(int=1), log, TopicSettings(), node_id=ME, wake=lambda _: None, storage=disk)
+
+
+@pytest.mark.row(60)
+async def test_a_new_leader_counts_on_its_own_log_as_far_as_it_is_on_the_device() -> None:
+    disk = SyncingDisk()
+    partition = a_synced_partition(disk)
+    follower_with(partition, 2, committed=0)
+    partition.apply(led_by(ME, 2))
+    partition.on_follower_fetch(OTHER, offset=2, log_start=0, broker_epoch=5)
+    assert (partition.log.end_offset, partition.log.high_watermark) == (2, 0)
+    disk.may_go_on.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert partition.log.high_watermark == 2
+
+
+async def test_a_follower_says_nothing_of_what_is_not_on_its_device() -> None:
+    """A killed broker finds its log in the page cache, which the next power cut may take."""
+    disk = SyncingDisk()
+    partition = a_synced_partition(disk)
+    follower_with(partition, 2, committed=0)
+    partition.synced()
+    partition.apply(led_by(OTHER, 2))
+    busy = partition.busy
+    assert busy is not None
+    disk.may_go_on.set()
+    await busy
+    assert partition.busy is None

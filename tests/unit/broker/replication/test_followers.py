@@ -1,0 +1,40 @@
+"""Who follows whom, while a broker starts and stops."""
+
+import asyncio
+from random import Random
+from uuid import UUID
+
+from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.replication.follower import FollowerSettings, Leader
+from rookery.broker.replication.followers import Followers
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.topic_settings import TopicSettings
+from rookery.core.clock import SystemClock
+from rookery.core.disk import MemoryDisk
+from rookery.core.net.network import MemoryNetwork
+from rookery.core.types import TopicPartition
+
+
+async def test_leaders_that_change_while_the_broker_stops_are_followed_no_more() -> None:
+    """On a node in both roles the metadata log goes on after the broker's parts have stopped."""
+    followers = Followers(
+        node_id=1,
+        broker_epoch=lambda: 1,
+        settings=FollowerSettings(),
+        clock=SystemClock(),
+        network=MemoryNetwork(),
+        on_failed=lambda partition, error: None,
+    )
+    log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", TopicPartition("orders", 0), TopicLogConfig())
+    partition = Partition(UUID(int=1), log, TopicSettings(), node_id=1, wake=lambda _: None)
+    serving = asyncio.get_running_loop().create_task(followers.serve())
+    await asyncio.sleep(0)
+    followers.follow(partition, Leader(2, "b2", 9092))
+    await asyncio.sleep(0)
+    serving.cancel()
+    await asyncio.sleep(0)
+    followers.follow(partition, Leader(3, "b3", 9092))
+    await asyncio.wait([serving])
+    followers.follow(partition, Leader(2, "b2", 9092))
+    assert serving.cancelled()
