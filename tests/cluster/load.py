@@ -4,21 +4,29 @@ import threading
 import time
 from functools import partial
 from types import TracebackType
+from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.cluster.history import History
-from tests.cluster.local import LocalCluster, wait_for
+from tests.cluster.local import wait_for
 
 PACE_S = 0.002
 BATCH = 5
 DRAIN_S = 60.0
 
 
+class Reachable(Protocol):
+    """A cluster, as far as clients care."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
 class Load:
     """Idempotent acks=all producer to all partitions of a topic, and a consumer that follows."""
 
-    def __init__(self, cluster: LocalCluster, topic: str, partitions: int) -> None:
+    def __init__(self, cluster: Reachable, topic: str, partitions: int) -> None:
         self.history = History()
         self.ack_times: list[float] = []
         self.errors: list[str] = []

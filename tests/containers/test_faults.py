@@ -1,0 +1,155 @@
+"""Containers are killed, paused, cut off and restarted while clients outside go on: nothing acknowledged is lost."""
+
+import time
+
+import pytest
+
+from tests.cluster.load import Load
+from tests.cluster.local import wait_for
+from tests.containers.cluster import ContainerCluster
+
+TOPIC = "orders"
+PARTITIONS = 3
+AFTER_FAULT = 300
+"""Acknowledgements that must come after each fault before the next."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _topic(cluster: ContainerCluster) -> None:
+    cluster.create_topic(TOPIC, PARTITIONS)
+    cluster.wait_in_sync(TOPIC, PARTITIONS)
+
+
+def go_on(load: Load, more: int = AFTER_FAULT) -> None:
+    """Wait until the cluster acknowledges again."""
+    goal = load.acked + more
+    wait_for(lambda: load.acked >= goal, f"{more} more acknowledgements", 60)
+
+
+def whole(cluster: ContainerCluster) -> None:
+    cluster.wait_in_sync(TOPIC, PARTITIONS)
+    cluster.wait_healthy()
+
+
+def check(load: Load) -> None:
+    assert load.errors == []
+    assert load.history.anomalies() == []
+
+
+def tell(what: str, load: Load, begun: float) -> None:
+    print(f"{what}: longest gap {load.longest_gap_s(begun):.2f} s, {load.acked} acknowledged in all")
+
+
+@pytest.mark.row(152, 156)
+def test_the_compose_file_brings_up_a_healthy_cluster(cluster: ContainerCluster) -> None:
+    whole(cluster)
+    assert sum(cluster.metric(n, "kafka_controller_kafkacontroller_activecontrollercount") for n in cluster.ids) == 1
+    assert sum(cluster.metric(n, "kafka_brokers") for n in cluster.ids) == 3
+    described = cluster.partition(TOPIC, 0)
+    assert len(described.replicas) == 3
+    assert cluster.compose("exec", cluster.service(1), "id", "-u").strip() == "1000"
+    inside = cluster.compose(
+        "exec", cluster.service(2), "rookery", "topic", "list", "-o", "name", "--bootstrap", "kafka-3:19092"
+    )
+    assert TOPIC in inside.split()
+    print("memory per node: " + ", ".join(f"{cluster.memory_mb(n):.0f} MB" for n in cluster.ids))
+
+
+@pytest.mark.row(63, 65, 67)
+@pytest.mark.invariant("P1", "P4")
+def test_a_leader_is_killed(mended: ContainerCluster) -> None:
+    with Load(mended, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        victim = mended.leader(TOPIC, 0)
+        begun = time.monotonic()
+        mended.kill(victim)
+        go_on(load)
+        tell(f"kill of node {victim}, a leader", load, begun)
+        mended.start(victim)
+        whole(mended)
+    check(load)
+
+
+@pytest.mark.row(74, 79)
+@pytest.mark.invariant("P4", "M2")
+def test_the_active_controller_is_killed(mended: ContainerCluster) -> None:
+    with Load(mended, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        victim = mended.active_controller()
+        begun = time.monotonic()
+        mended.kill(victim)
+        go_on(load)
+        assert mended.active_controller() != victim
+        tell(f"kill of node {victim}, the active controller", load, begun)
+        mended.start(victim)
+        whole(mended)
+    check(load)
+
+
+@pytest.mark.row(103)
+@pytest.mark.invariant("P4", "P13")
+def test_two_of_three_are_killed_and_come_back(mended: ContainerCluster) -> None:
+    """Nothing is acknowledged meanwhile: one replica is fewer than min.insync.replicas."""
+    with Load(mended, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        begun = time.monotonic()
+        for victim in (1, 2):
+            mended.kill(victim)
+        stalled = load.acked
+        wait_for(lambda: not mended.active_controllers(), "the last node to be no controller")
+        assert load.acked <= stalled + AFTER_FAULT
+        mended.start(1, 2)
+        go_on(load)
+        tell("kill of two nodes of three, until they were back", load, begun)
+        whole(mended)
+    check(load)
+
+
+@pytest.mark.row(69)
+@pytest.mark.invariant("P4", "P11")
+def test_a_leader_is_paused(mended: ContainerCluster) -> None:
+    with Load(mended, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        victim = mended.leader(TOPIC, 0)
+        begun = time.monotonic()
+        mended.pause(victim)
+        wait_for(lambda: mended.partition(TOPIC, 0).leader not in (victim, -1), "another leader")
+        go_on(load)
+        tell(f"pause of node {victim}, a leader", load, begun)
+        mended.resume(victim)
+        go_on(load)
+        whole(mended)
+    check(load)
+
+
+@pytest.mark.row(69)
+@pytest.mark.invariant("P4", "P11")
+def test_a_leader_is_cut_off_from_everybody(mended: ContainerCluster) -> None:
+    with Load(mended, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        victim = mended.leader(TOPIC, 0)
+        begun = time.monotonic()
+        mended.disconnect(victim)
+        wait_for(lambda: mended.partition(TOPIC, 0).leader not in (victim, -1), "another leader")
+        go_on(load)
+        tell(f"node {victim}, a leader, cut off", load, begun)
+        mended.reconnect(victim)
+        go_on(load)
+        whole(mended)
+    check(load)
+
+
+@pytest.mark.row(77, 150)
+@pytest.mark.invariant("P4")
+def test_a_rolling_restart(mended: ContainerCluster) -> None:
+    with Load(mended, TOPIC, PARTITIONS) as load:
+        go_on(load)
+        for node_id in mended.ids:
+            begun = time.monotonic()
+            mended.stop(node_id)
+            assert '"event": "broker.left"' in mended.log(node_id)
+            go_on(load)
+            tell(f"controlled stop of node {node_id}", load, begun)
+            mended.start(node_id)
+            whole(mended)
+    check(load)

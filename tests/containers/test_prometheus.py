@@ -1,0 +1,74 @@
+"""A real Prometheus watches the containers: its series tell what happened, alerts fire and clear, dashboards resolve.
+
+Grafana itself is not run here: its queries are, one by one, against the scrape.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.load import Load
+from tests.cluster.local import wait_for
+from tests.containers.cluster import ContainerCluster
+from tests.containers.prometheus import Prometheus, prometheus
+from tests.unit.deploy.promql import dashboard_queries
+
+TOPIC = "watched"
+PARTITIONS = 6
+QUIET = {
+    "cluster: Errors answered per second",
+}
+"""Queries that rightly find nothing while all is well."""
+
+
+@pytest.fixture(scope="module")
+def server(cluster: ContainerCluster) -> Iterator[Prometheus]:
+    with prometheus(cluster.targets()) as running:
+        yield running
+
+
+def settled(server: Prometheus, expression: str, expected: float, timeout_s: float = 30) -> None:
+    wait_for(lambda: server.value(expression) == expected, f"{expression} to be {expected}", timeout_s)
+
+
+@pytest.mark.row(75, 152)
+def test_every_node_is_scraped_and_every_query_of_every_dashboard_resolves(
+    cluster: ContainerCluster, server: Prometheus
+) -> None:
+    cluster.create_topic(TOPIC, PARTITIONS)
+    cluster.wait_in_sync(TOPIC, PARTITIONS)
+    wait_for(lambda: server.targets_up() == 3, "three targets")
+    with Load(cluster, TOPIC, PARTITIONS):
+        busy = f'rookery:messages_in:rate1m{{topic="{TOPIC}"}} > 0'
+        wait_for(lambda: server.query(busy), "the topic's rate")
+        for where, query in dashboard_queries():
+            written_out = query.replace("$topic", ".*")
+            if where in QUIET:
+                server.query(written_out)
+            else:
+                wait_for(lambda written_out=written_out: server.query(written_out), f"{where}: {query}")  # type: ignore[misc]
+    settled(server, "sum(kafka_controller_kafkacontroller_activecontrollercount)", 1)
+    settled(server, "max(kafka_brokers)", 3)
+    settled(server, f'sum(kafka_topic_partitions{{topic="{TOPIC}"}})', PARTITIONS)
+    settled(server, f'count(kafka_topic_partition_leader{{topic="{TOPIC}"}})', PARTITIONS)
+    settled(server, "rookery:under_replicated_partitions", 0)
+
+
+@pytest.mark.row(75, 152)
+def test_series_and_alerts_follow_a_kill_and_the_return(mended: ContainerCluster, server: Prometheus) -> None:
+    victim = mended.active_controller()
+    mended.kill(victim)
+    settled(server, 'sum(up{job="rookery"})', 2)
+    settled(server, "sum(kafka_controller_kafkacontroller_activecontrollercount)", 1)
+    settled(server, "max(kafka_brokers)", 2)
+    settled(server, "rookery:offline_partitions", 0)
+    settled(server, f'sum(kafka_topic_partition_under_replicated_partition{{topic="{TOPIC}"}})', PARTITIONS)
+    settled(server, f'count(kafka_topic_partition_leader{{topic="{TOPIC}"}})', PARTITIONS)
+    expected = {"RookeryNodeDown", "RookeryUnderReplicatedPartitions", "RookeryFencedBrokers"}
+    wait_for(lambda: server.firing() >= expected, f"{sorted(expected)} to fire", 120)
+    assert "RookeryNoActiveController" not in server.firing()
+    assert "RookeryOfflinePartitions" not in server.firing()
+    mended.start(victim)
+    wait_for(lambda: not server.firing() & expected, "the alerts to clear", 60)
+    settled(server, "max(kafka_brokers)", 3)
+    settled(server, "rookery:under_replicated_partitions", 0)
