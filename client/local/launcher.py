@@ -6,6 +6,7 @@ added as brokers; any other change of shape is refused. Nothing here restarts a 
 
 import base64
 import json
+import os
 import shutil
 import signal
 import urllib.error
@@ -26,6 +27,8 @@ STOP_TIMEOUT_S = 40.0
 PORT_RELEASE_S = 1.0
 """A node that was just killed may hold its ports for a moment."""
 LOG_LINES_SHOWN = 15
+FIRST_BLOCK, LAST_BLOCK, BLOCK_STEP = 19092, 32000, 300
+"""Where free ports are looked for: below those that the system gives to outgoing connections."""
 Say = Callable[[str], None]
 
 
@@ -140,12 +143,15 @@ def _shape(wish: Wish, before: ClusterFile | None) -> Shape:
 
 
 def _free_block(nodes: int) -> int:
-    """A port from which on all ports of the cluster are free."""
-    for port in range(19092, 60000, 300):
+    """A port from which on all ports of the cluster are free. Where the search begins differs from process to
+    process, so that clusters that start at the same time do not choose the same one."""
+    ports = range(19092, 32500, 300)  # above, systems take ports for outgoing connections
+    first = os.getpid() % len(ports)
+    for port in (*ports[first:], *ports[:first]):
         block = Shape("", Path(), port, nodes, 0)
         if all(processes.port_is_free(each) for plan in block.plans() for each in plan.ports):
             return port
-    raise CliError("no block of free ports was found between 19092 and 60000")
+    raise CliError("no block of free ports was found between 19092 and 32500")
 
 
 def _refuse_busy_ports(plans: list[NodePlan], asked: int) -> None:
