@@ -147,7 +147,7 @@ def _free_block(nodes: int) -> int:
     process, so that clusters that start at the same time do not choose the same one."""
     ports = range(19092, 32500, 300)  # above, systems take ports for outgoing connections
     first = os.getpid() % len(ports)
-    for port in (*ports[first:], *ports[:first]):
+    for port in [*ports[first:], *ports[:first]]:
         block = Shape("", Path(), port, nodes, 0)
         if all(processes.port_is_free(each) for plan in block.plans() for each in plan.ports):
             return port

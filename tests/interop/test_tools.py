@@ -1,0 +1,212 @@
+"""Apache Kafka's own command line tools against three nodes: a smoke call of each."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.local import LocalCluster, local_cluster, wait_for
+from tests.interop.tools import Tools
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with local_cluster(3) as running:
+        yield running
+
+
+class Shell:
+    """The tools, aimed at the cluster."""
+
+    def __init__(self, tools: Tools, cluster: LocalCluster) -> None:
+        self._tools = tools
+        self.at = ("--bootstrap-server", cluster.bootstrap)
+
+    def __call__(self, tool: str, *words: str, text: str = "") -> str:
+        return self._tools.run(tool, *self.at, *words, text=text)
+
+    def alone(self, tool: str, *words: str) -> str:
+        """A tool that is told the cluster's address in another way."""
+        return self._tools.run(tool, *words)
+
+    def fails(self, tool: str, *words: str) -> str:
+        """What the tool says when it cannot do it."""
+        done = self._tools.call(tool, *self.at, *words)
+        assert done.code != 0, done.out
+        return done.out + done.err
+
+    def describe(self, topic: str) -> list[dict[str, str]]:
+        """The partitions as kafka-topics prints them."""
+        lines = self("kafka-topics", "--describe", "--topic", topic).splitlines()
+        rows = [dict(part.strip().partition(": ")[::2] for part in line.split("\t") if part.strip()) for line in lines]
+        return [row for row in rows if "Partition" in row]
+
+
+@pytest.fixture(scope="module")
+def shell(cluster: LocalCluster) -> Iterator[Shell]:
+    tools = Tools()
+    yield Shell(tools, cluster)
+    tools.close()
+
+
+@pytest.mark.row(53, 76)
+def test_kafka_topics(shell: Shell) -> None:
+    shell("kafka-topics", "--create", "--topic", "made", "--partitions", "3", "--replication-factor", "3")
+    assert "made" in shell("kafka-topics", "--list").split()
+    rows = shell.describe("made")
+    assert [row["Partition"] for row in rows] == ["0", "1", "2"]
+    assert {frozenset(row["Replicas"].split(",")) for row in rows} == {frozenset("123")}
+    assert {row["Leader"] for row in rows} == {"1", "2", "3"}
+    shell("kafka-topics", "--alter", "--topic", "made", "--partitions", "5")
+    assert len(shell.describe("made")) == 5
+    assert "made" in shell.fails("kafka-topics", "--create", "--topic", "made")
+    shell("kafka-topics", "--delete", "--topic", "made")
+    assert "made" not in shell("kafka-topics", "--list").split()
+
+
+def test_kafka_configs(shell: Shell, cluster: LocalCluster) -> None:
+    cluster.create_topic("configured")
+    entity = ("--entity-type", "topics", "--entity-name", "configured")
+    shell("kafka-configs", "--alter", *entity, "--add-config", "retention.ms=12345,cleanup.policy=[compact,delete]")
+    told = shell("kafka-configs", "--describe", *entity)
+    assert "retention.ms=12345" in told
+    assert "cleanup.policy=compact,delete" in told
+    shell("kafka-configs", "--alter", *entity, "--delete-config", "retention.ms")
+    assert "retention.ms" not in shell("kafka-configs", "--describe", *entity)
+    assert "retention.ms=" in shell("kafka-configs", "--describe", "--all", *entity)
+    broker = ("--entity-type", "brokers")
+    shell("kafka-configs", "--alter", *broker, "--entity-default", "--add-config", "message.max.bytes=2000000")
+    assert "message.max.bytes=2000000" in shell("kafka-configs", "--describe", *broker, "--entity-default")
+    shell("kafka-configs", "--alter", *broker, "--entity-name", "1", "--add-config", "message.max.bytes=3000000")
+    assert "message.max.bytes=3000000" in shell("kafka-configs", "--describe", *broker, "--entity-name", "1")
+    wrong = ("--add-config", "retention.ms=soon")
+    assert "retention.ms" in shell.fails("kafka-configs", "--alter", *entity, *wrong)
+
+
+def test_kafka_console_producer_and_consumer(shell: Shell, cluster: LocalCluster) -> None:
+    cluster.create_topic("spoken", 2)
+    keyed = ("--property", "parse.key=true", "--property", "key.separator=:")
+    shell("kafka-console-producer", "--topic", "spoken", "--sync", *keyed, text="k:one\nk:two\nk:three\n")
+    partition = next(p for p in "01" if f"spoken:{p}:3" in shell("kafka-get-offsets", "--topic", "spoken"))
+    start = ("--partition", partition, "--offset", "1", "--max-messages", "2", "--timeout-ms", "20000")
+    assert shell("kafka-console-consumer", "--topic", "spoken", *start).split() == ["two", "three"]
+    assert f"spoken:{partition}:0" in shell("kafka-get-offsets", "--topic", "spoken", "--time", "earliest")
+
+
+@pytest.mark.row(78)
+def test_kafka_metadata_quorum(shell: Shell, cluster: LocalCluster) -> None:
+    told = shell("kafka-metadata-quorum", "describe", "--status")
+    assert f"ClusterId:              {cluster.file.cluster_id}" in told
+    assert f"LeaderId:               {cluster.active_controller()}" in told
+    replicas = shell("kafka-metadata-quorum", "describe", "--replication").splitlines()[1:]
+    assert {line.split()[0] for line in replicas} == {"1", "2", "3"}
+
+
+def test_kafka_log_dirs(shell: Shell, cluster: LocalCluster) -> None:
+    cluster.create_topic("stored", 1, 3)
+
+    def replicas() -> list[tuple[int, str]]:
+        told = json.loads(shell("kafka-log-dirs", "--describe", "--topic-list", "stored").splitlines()[-1])
+        folders = [(broker["broker"], folder) for broker in told["brokers"] for folder in broker["logDirs"]]
+        assert [(broker, folder["error"]) for broker, folder in folders] == [(1, None), (2, None), (3, None)]
+        return [(broker, one["partition"]) for broker, folder in folders for one in folder["partitions"]]
+
+    everywhere = [(1, "stored-0"), (2, "stored-0"), (3, "stored-0")]
+    wait_for(lambda: replicas() == everywhere, "each broker to have made its replica")
+
+
+@pytest.mark.row(70)
+def test_kafka_leader_election(shell: Shell, cluster: LocalCluster) -> None:
+    cluster.create_topic("elected", 1, 3)
+    before = cluster.leader("elected")
+    cluster.stop(before)
+    wait_for(lambda: cluster.leader("elected") != before, "another leader")
+    cluster.up()
+    cluster.wait_in_sync("elected")
+    shell("kafka-leader-election", "--election-type", "preferred", "--topic", "elected", "--partition", "0")
+    assert cluster.leader("elected") == before
+    again = shell("kafka-leader-election", "--election-type", "preferred", "--topic", "elected", "--partition", "0")
+    assert "Valid replica already elected" in again
+
+
+class Move:
+    """A plan for kafka-reassign-partitions in a file, and the calls with it."""
+
+    def __init__(self, shell: Shell, file: Path, topic: str, replicas: list[int]) -> None:
+        part = {"topic": topic, "partition": 0, "replicas": replicas}
+        file.write_text(json.dumps({"version": 1, "partitions": [part]}))
+        self._shell = shell
+        self._file = str(file)
+
+    def __call__(self, *words: str) -> str:
+        return self._shell("kafka-reassign-partitions", *words, "--reassignment-json-file", self._file)
+
+    def wait(self) -> None:
+        wait_for(lambda: "is completed" in self("--verify"), "the move to be over")
+
+
+@pytest.mark.row(71)
+def test_kafka_reassign_partitions_moves_records(shell: Shell, cluster: LocalCluster, tmp_path: Path) -> None:
+    shell("kafka-topics", "--create", "--topic", "moved", "--replica-assignment", "1:2")
+    shell("kafka-console-producer", "--topic", "moved", "--sync", text="before the move\n")
+    move = Move(shell, tmp_path / "plan.json", "moved", [3, 1])
+    assert "Successfully started" in move("--execute")
+    move.wait()
+    assert "No partition reassignments found" in shell("kafka-reassign-partitions", "--list")
+    (row,) = shell.describe("moved")
+    assert row["Replicas"] == "3,1"
+    read = ("--partition", "0", "--offset", "0", "--max-messages", "1", "--timeout-ms", "20000")
+    assert shell("kafka-console-consumer", "--topic", "moved", *read).strip() == "before the move"
+
+
+@pytest.mark.row(71)
+def test_kafka_reassign_partitions_throttles_and_cancels(
+    shell: Shell, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    shell("kafka-topics", "--create", "--topic", "slow", "--replica-assignment", "1:2")
+    load = ("--topic", "slow", "--num-records", "40000", "--record-size", "100", "--throughput", "-1")
+    shell.alone("kafka-producer-perf-test", *load, "--producer-props", f"bootstrap.servers={cluster.bootstrap}")
+    move = Move(shell, tmp_path / "plan.json", "slow", [3, 2])
+    assert "throttle" in move("--execute", "--throttle", "10000")
+    limit = "leader.replication.throttled.rate=10000"
+    brokers = ("--describe", "--entity-type", "brokers", "--entity-name", "1")
+    assert limit in shell("kafka-configs", *brokers)
+    under_way = "slow-0: replicas: 3,2,1. adding: 3. removing: 1."
+    assert under_way in shell("kafka-reassign-partitions", "--list")
+    assert "Successfully cancelled" in move("--cancel")
+    assert limit not in shell("kafka-configs", *brokers)
+    (row,) = shell.describe("slow")
+    assert set(row["Replicas"].split(",")) == {"1", "2"}
+    move("--execute")
+    move.wait()
+    (row,) = shell.describe("slow")
+    assert row["Replicas"] == "3,2"
+
+
+def test_kafka_delete_records(shell: Shell, cluster: LocalCluster, tmp_path: Path) -> None:
+    cluster.create_topic("emptied", 1, 3)
+    shell("kafka-console-producer", "--topic", "emptied", "--sync", text="a\nb\nc\n")
+    plan = tmp_path / "delete.json"
+    part = {"topic": "emptied", "partition": 0, "offset": 2}
+    plan.write_text(json.dumps({"version": 1, "partitions": [part]}))
+    assert "low_watermark: 2" in shell("kafka-delete-records", "--offset-json-file", str(plan))
+    assert "emptied:0:2" in shell("kafka-get-offsets", "--topic", "emptied", "--time", "earliest")
+
+
+def test_kafka_producer_perf_test(shell: Shell, cluster: LocalCluster) -> None:
+    cluster.create_topic("fast", 3, 3)
+    load = ("--topic", "fast", "--num-records", "2000", "--record-size", "100", "--throughput", "-1")
+    properties = ("--producer-props", f"bootstrap.servers={cluster.bootstrap}", "acks=all", "compression.type=lz4")
+    told = shell.alone("kafka-producer-perf-test", *load, *properties)
+    assert re.search(r"2000 records sent", told)
+    counts = shell("kafka-get-offsets", "--topic", "fast").split()
+    assert sum(int(line.rpartition(":")[2]) for line in counts) == 2000
+
+
+def test_kafka_broker_api_versions_and_features(shell: Shell) -> None:
+    told = shell("kafka-broker-api-versions")
+    assert told.count("-> (") == 3
+    assert "DescribeQuorum(55): 0 to 2" in told
+    assert "metadata.version" in shell("kafka-features", "describe")
