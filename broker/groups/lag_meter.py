@@ -73,7 +73,7 @@ class LagMeter(Service):
 
     async def measure(self) -> None:
         """One round."""
-        wanted = self._with_commits()
+        wanted = await self._with_commits()
         for partition in self.times.keys() - wanted:
             del self.times[partition]
         by_leader = self._by_leader(wanted)
@@ -84,13 +84,14 @@ class LagMeter(Service):
             for leader, asked in by_leader.items():
                 group.create_task(self._ask(leader, asked), name=f"end offsets of broker {leader}")
 
-    def _with_commits(self) -> set[TopicPartition]:
-        return {
-            partition
-            for shard in self._groups.shards
-            for group in shard.groups.groups.values()
-            for partition, _ in group.offsets
-        }
+    async def _with_commits(self) -> set[TopicPartition]:
+        """Looked for shard by shard, so that others get their turn in between."""
+        found: set[TopicPartition] = set()
+        for shard in self._groups.shards:
+            for group in shard.groups.groups.values():
+                found.update(partition for partition, _ in group.offsets)
+            await asyncio.sleep(0)
+        return found
 
     def _by_leader(self, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         image = self._cluster.image

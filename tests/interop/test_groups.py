@@ -3,6 +3,7 @@
 import random
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -72,6 +73,15 @@ def state(cluster: LocalCluster, group: str) -> str:
 def read_so_far(cluster: LocalCluster, group: str, topic: str, partitions: int) -> int:
     """Records before the committed offsets; what nobody committed counts as nothing."""
     return sum(max(0, offset) for offset in committed(cluster, group, topic, partitions))
+
+
+def requests(cluster: LocalCluster, api: str) -> float:
+    """How many of them all nodes have served."""
+    prefix = "kafka_network_requestmetrics_requests_total{"
+    lines = [line for node in cluster.ids for line in cluster.http(node, "/metrics").splitlines()]
+    return sum(
+        float(line.rpartition(" ")[2]) for line in lines if line.startswith(prefix) and f'request="{api}"' in line
+    )
 
 
 def coordinator(cluster: LocalCluster, group: str) -> int:
@@ -210,6 +220,42 @@ def test_commits_survive_the_coordinators_death_and_a_full_restart(cluster: Loca
     assert committed(cluster, group, "durable", 3) == [newest] * 3
 
 
+@pytest.mark.invariant("G3", "G5")
+def test_a_coordinator_that_was_stopped_for_a_while_changes_nothing(cluster: LocalCluster) -> None:
+    """It takes itself for the coordinator until it hears of its successor."""
+    cluster.create_topic("paused", 1, 3)
+    asking = consumer(cluster, "paused", socket_timeout_ms=3000)
+    asking.commit(offsets=[TopicPartition("paused", 0, 1)], asynchronous=False)
+    victim = coordinator(cluster, "paused")
+    cluster.pause(victim)
+    try:
+
+        def commits() -> bool:
+            try:
+                asking.commit(offsets=[TopicPartition("paused", 0, 2)], asynchronous=False)
+            except KafkaException:
+                return False
+            return True
+
+        wait_for(commits, "a commit at the new coordinator", 60)
+    finally:
+        cluster.resume(victim)
+    wait_for(lambda: committed(cluster, "paused", "paused", 1) == [2], "the newest commit")
+    cluster.wait_in_sync(OFFSETS, OFFSETS_PARTITIONS)
+    assert committed(cluster, "paused", "paused", 1) == [2]
+    asking.close()
+
+
+@pytest.mark.row(108)
+def test_heartbeats_come_at_their_interval(cluster: LocalCluster) -> None:
+    cluster.create_topic("beats", 1, 3)
+    with members(start("confluent", cluster.bootstrap, "beats", "beats")) as group:
+        wait_for_shares(group, [1], 60)
+        before, began = requests(cluster, "Heartbeat"), time.monotonic()
+        wait_for(lambda: requests(cluster, "Heartbeat") - before >= 6, "six heartbeats")
+        assert time.monotonic() - began > 2.0, "twice a second was asked for"
+
+
 @pytest.mark.row(105)
 @pytest.mark.parametrize("client", ["confluent", "aiokafka", "kafka-python", "java"])
 def test_a_killed_consumer_goes_on_where_it_committed(cluster: LocalCluster, client: str) -> None:
@@ -226,8 +272,10 @@ def test_a_killed_consumer_goes_on_where_it_committed(cluster: LocalCluster, cli
         assert [offset for _, offset, _ in group[1].records] == list(range(50, 60))
 
 
+@pytest.mark.row(109)
 @pytest.mark.invariant("G4")
 def test_a_zombies_commit_is_refused(cluster: LocalCluster) -> None:
+    """It stops polling: after max.poll.interval.ms its client leaves, and the group goes on without it."""
     cluster.create_topic("zombie", 1, 3)
     zombie = consumer(cluster, "zombie", max_poll_interval_ms=6000)
     zombie.subscribe(["zombie"])
@@ -305,7 +353,9 @@ def test_kafka_gos_reader(cluster: LocalCluster) -> None:
     assert read_so_far(cluster, "go", "gopher", 2) == 20, "ReadMessage commits"
     assert len(run("fetch", "go", 20).records) == 20
     assert read_so_far(cluster, "go", "gopher", 2) == 40, "the newest commits all before it"
+    before, began = requests(cluster, "OffsetCommit"), time.monotonic()
     rest = run("interval", "go", 20)
+    assert requests(cluster, "OffsetCommit") - before <= time.monotonic() - began + 1, "one commit a second at most"
     assert read_so_far(cluster, "go", "gopher", 2) == 60
     assert len(set(rest.records)) == 20
 

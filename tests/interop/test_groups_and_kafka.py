@@ -30,7 +30,7 @@ def stored(bootstrap: str) -> list[tuple[bytes, bytes | None]]:
         assert message is not None
         if message.error() is not None:
             break
-        found.append((message.key() or b"", message.value()))  # type: ignore[arg-type]
+        found.append((message.key() or b"", message.value()))
     reader.close()
     return found
 

@@ -178,7 +178,7 @@ def test_line_50_heartbeats(driver: Driver) -> None:
     assert driver.heartbeat(member, 1) is ErrorCode.UNKNOWN_MEMBER_ID, "in an empty group"
 
 
-@pytest.mark.row(107, 108)
+@pytest.mark.row(107)
 def test_line_50_silence_ends_a_session_and_any_request_renews_it(driver: Driver) -> None:
     (member,) = driver.stable(1, session_ms=10_000)
     driver.wait(9_999)
@@ -284,7 +284,6 @@ def test_line_51_members_leave_in_one_request_and_by_instance(driver: Driver) ->
     assert driver.group.state.value == "PreparingRebalance"
 
 
-@pytest.mark.row(109)
 def test_a_member_that_leaves_makes_the_others_rebalance(driver: Driver) -> None:
     first, second = driver.stable(2)
     assert driver.leave((second, None)).error_code == 0
