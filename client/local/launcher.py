@@ -145,9 +145,9 @@ def _shape(wish: Wish, before: ClusterFile | None) -> Shape:
 def _free_block(nodes: int) -> int:
     """A port from which on all ports of the cluster are free. Where the search begins differs from process to
     process, so that clusters that start at the same time do not choose the same one."""
-    ports = range(19092, 32500, 300)  # above, systems take ports for outgoing connections
+    ports = list(range(19092, 32500, 300))  # above, systems take ports for outgoing connections
     first = os.getpid() % len(ports)
-    for port in [*ports[first:], *ports[:first]]:
+    for port in ports[first:] + ports[:first]:
         block = Shape("", Path(), port, nodes, 0)
         if all(processes.port_is_free(each) for plan in block.plans() for each in plan.ports):
             return port
