@@ -27,8 +27,6 @@ STOP_TIMEOUT_S = 40.0
 PORT_RELEASE_S = 1.0
 """A node that was just killed may hold its ports for a moment."""
 LOG_LINES_SHOWN = 15
-FIRST_BLOCK, LAST_BLOCK, BLOCK_STEP = 19092, 32000, 300
-"""Where free ports are looked for: below those that the system gives to outgoing connections."""
 Say = Callable[[str], None]
 
 
