@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("rookery.client.cli.cluster", "show nodes, controller and health"),
     "quorum": ("rookery.client.cli.quorum", "show the metadata quorum and its log"),
     "metadata": ("rookery.client.cli.metadata", "show what the controller knows"),
+    "pipeline": ("rookery.client.cli.pipeline", "run data pipelines on Spark"),
 }
 """Command: the module whose `add_parser(subparsers)` defines it, and one line of help."""
 

@@ -1,0 +1,76 @@
+"""`rookery pipeline`: data pipelines on Spark."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from rookery.client.cli.common import add_bootstrap
+from rookery.client.cli.errors import CliError, UsageError
+
+WHERE_CHECKPOINTS_ARE = "_checkpoint"
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser("pipeline", help="run data pipelines on Spark")
+    pipelines = parser.add_subparsers(dest="pipeline", metavar="pipeline", required=True)
+    archive = pipelines.add_parser(
+        "archive", help="copy topics to Parquet files by date, each record once across restarts"
+    )
+    archive.add_argument("topics", help="topic, or several separated by commas")
+    archive.add_argument("output", help="folder for topic=…/date=…/*.parquet")
+    archive.add_argument("--checkpoint", help=f"folder with the job's place (OUTPUT/{WHERE_CHECKPOINTS_ARE})")
+    archive.add_argument("--follow", action="store_true", help="go on with what comes later")
+    archive.add_argument("--every", default="10 seconds", help="time between batches with --follow (10 seconds)")
+    archive.add_argument("--batch", type=int, metavar="N", help="records in one batch, about")
+    archive.add_argument("--master", default="local[*]", help="where Spark runs (local[*])")
+    archive.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="setting of Spark")
+    archive.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="option of the source")
+    add_bootstrap(archive)
+    archive.set_defaults(run=_archive)
+
+
+def pairs(texts: list[str], flag: str) -> dict[str, str]:
+    """``key=value`` arguments as a mapping."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise UsageError(f"{flag} {text}: KEY=VALUE is needed")
+        found[key] = value
+    return found
+
+
+def _archive(arguments: argparse.Namespace) -> int:
+    settings, options = pairs(arguments.conf, "--conf"), pairs(arguments.option, "--option")
+    try:
+        from pyspark.errors import PySparkException
+
+        from rookery.client.spark import archive
+    except ImportError as error:
+        raise CliError(f"{error}. Spark is an extra: pip install 'rookery[spark]'; it needs Java 17") from error
+    job = archive.ArchiveJob(
+        bootstrap=arguments.bootstrap,
+        topics=arguments.topics,
+        output=arguments.output,
+        checkpoint=arguments.checkpoint or str(Path(arguments.output) / WHERE_CHECKPOINTS_ARE),
+        follow=arguments.follow,
+        interval=arguments.every,
+        offsets_max=arguments.batch,
+        options=options,
+    )
+    spark = archive.open_session(arguments.master, settings)
+    try:
+        archive.watch(archive.start(spark, job), lambda line: print(line, file=sys.stderr, flush=True))
+    except PySparkException as error:
+        raise CliError(f"the archive stopped: {_reason(error)}") from error
+    finally:
+        spark.stop()
+    return 0
+
+
+def _reason(error: Exception) -> str:
+    """The line that says what happened, out of the traces of Python within Java within Python."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if line.startswith("rookery.") and "Error: " in line]
+    return told[-1].partition("Error: ")[2] if told else lines[0]

@@ -1,0 +1,106 @@
+"""Topic to Parquet, partitioned by date: every committed record once, however often the job is restarted.
+
+Spark's file sink lists the files of each finished micro-batch in its own log, and the source plans a batch
+that is repeated exactly as it was planned first. Read the folder with Spark, which honours that log.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from rookery.client.spark import register
+from rookery.client.spark.offsets import count, from_json
+from rookery.client.spark.places import Offsets
+
+POLL_S = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveJob:
+    """What to copy and where to."""
+
+    bootstrap: str
+    topics: str
+    output: str
+    checkpoint: str
+    follow: bool = False
+    interval: str = "10 seconds"
+    offsets_max: int | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+
+def open_session(master: str, settings: dict[str, str]) -> SparkSession:
+    """A session, local or on a cluster, that knows the source; its workers run this Python."""
+    builder: Any = SparkSession.builder
+    builder = builder.master(master).appName("rookery-archive").config("spark.pyspark.python", sys.executable)
+    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.ui.enabled", "false")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark: SparkSession = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    return spark
+
+
+def rows_of(spark: SparkSession, job: ArchiveJob) -> DataFrame:
+    """The records with the day (UTC) of their timestamp."""
+    options = {
+        "kafka.bootstrap.servers": job.bootstrap,
+        "subscribe": job.topics,
+        "startingOffsets": "earliest",
+        "includeHeaders": "true",
+        **job.options,
+    }
+    if job.offsets_max is not None:
+        options["maxOffsetsPerTrigger"] = str(job.offsets_max)
+    rows = spark.readStream.format("rookery").options(**options).load()
+    return rows.selectExpr("*", "to_date(timestamp) as date")
+
+
+def start(spark: SparkSession, job: ArchiveJob) -> StreamingQuery:
+    """Begin, or go on from the checkpoint."""
+    writer = (
+        rows_of(spark, job)
+        .writeStream.format("parquet")
+        .queryName("archive")
+        .partitionBy("topic", "date")
+        .option("path", job.output)
+        .option("checkpointLocation", job.checkpoint)
+    )
+    if job.follow:
+        return writer.trigger(processingTime=job.interval).start()
+    return writer.trigger(availableNow=True).start()
+
+
+def watch(query: StreamingQuery, say: Callable[[str], None]) -> None:
+    """Tell of each micro-batch until the query ends; its failure is raised."""
+    told = -1
+    while not query.awaitTermination(POLL_S):
+        told = _tell(query, told, say)
+    _tell(query, told, say)
+
+
+def _tell(query: StreamingQuery, told: int, say: Callable[[str], None]) -> int:
+    for progress in query.recentProgress:
+        if progress["batchId"] > told and progress["numInputRows"]:
+            told = progress["batchId"]
+            rows, seconds = progress["numInputRows"], progress["batchDuration"] / 1000
+            say(f"batch {told}: {rows} records in {seconds:.1f} s, {_behind(progress)} behind")
+    return told
+
+
+def _behind(progress: Any) -> int:
+    """Records that are committed and were not in this batch or an earlier one."""
+    source = progress["sources"][0]
+    end, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
+    return count(end, latest)
+
+
+def _offsets(value: Any) -> Offsets:
+    """Spark tells offsets as JSON, parsed or not."""
+    return from_json(json.loads(value) if isinstance(value, str) else value or {})
