@@ -1,0 +1,114 @@
+"""The calls that kafka-ui makes, by the Java client against three nodes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.local import LocalCluster, local_cluster, wait_for
+from tests.interop.java.admin import JavaAdmin, JavaAdminError
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with local_cluster(3) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: LocalCluster) -> Iterator[JavaAdmin]:
+    asked = JavaAdmin(cluster.bootstrap)
+    yield asked
+    asked.close()
+
+
+@pytest.fixture(scope="module")
+def topic(admin: JavaAdmin) -> str:
+    admin("createTopic", "orders", 2)
+    admin("produce", "orders", 0, "a", "b", "c")
+    return "orders"
+
+
+@pytest.mark.row(84)
+def test_the_cluster_is_described(admin: JavaAdmin, cluster: LocalCluster) -> None:
+    found = admin("describeCluster")
+    assert (found["id"], found["nodes"]) == (cluster.file.cluster_id, [1, 2, 3])
+    assert found["controller"] in (1, 2, 3)
+    assert found["operations"] > 0
+    assert "metadata.version" in admin("describeFeatures")
+
+
+def test_the_metadata_quorum_is_described(admin: JavaAdmin, cluster: LocalCluster) -> None:
+    found = admin("describeMetadataQuorum")
+    assert found["leader"] == cluster.active_controller()
+    assert (found["voters"], found["nodes"], found["known"]) == ([1, 2, 3], [1, 2, 3], True)
+
+
+def test_configs_of_brokers_tell_what_tools_look_for(admin: JavaAdmin) -> None:
+    found = admin("describeConfigs", "BROKER", "2")
+    assert found["delete.topic.enable"][0] == "true"
+    version, _, _, read_only, _, documented = found["inter.broker.protocol.version"]
+    assert (float(version) >= 2.3, read_only, documented) == (True, True, True)
+    assert found["node.id"][:2] == ["2", "STATIC_BROKER_CONFIG"]
+
+
+def test_configs_of_topics_change(admin: JavaAdmin, topic: str) -> None:
+    before = admin("describeConfigs", "TOPIC", topic)
+    assert before["retention.ms"][:3] == ["86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"]
+    assert before["segment.bytes"][1] == "DEFAULT_CONFIG"
+    admin("incrementalAlterConfigs", "TOPIC", topic, "retention.ms", "1000")
+    wait_for(lambda: admin("describeConfigs", "TOPIC", topic)["retention.ms"][0] == "1000", "every broker to know")
+    with pytest.raises(JavaAdminError, match="InvalidConfigurationException"):
+        admin("incrementalAlterConfigs", "TOPIC", topic, "retention.ms", "soon")
+    with pytest.raises(JavaAdminError, match="InvalidConfigurationException"):
+        admin("incrementalAlterConfigs", "BROKER", "1", "log.dirs", "/elsewhere")
+
+
+@pytest.mark.row(53, 76)
+def test_topics_are_made_described_and_deleted(admin: JavaAdmin) -> None:
+    admin("createTopic", "short", 1)
+    admin("createPartitions", "short", 3)
+    assert "short" in admin("listTopics")
+    wait_for(lambda: len(admin("describeTopic", "short")) == 3, "every broker to know")
+    for _, leader, replicas, isr in admin("describeTopic", "short"):
+        assert (leader, sorted(replicas), isr) == (replicas[0], [1, 2, 3], [1, 2, 3])
+    admin("deleteTopic", "short")
+    wait_for(lambda: "short" not in admin("listTopics"), "every broker to know")
+    with pytest.raises(JavaAdminError, match="UnknownTopicOrPartitionException"):
+        admin("describeTopic", "short")
+
+
+def test_offsets_are_listed_and_records_deleted(admin: JavaAdmin, topic: str) -> None:
+    assert admin("listOffsets", topic, 0)[:2] == [0, 3]
+    assert admin("deleteRecords", topic, 0, 2) == 2
+    assert admin("listOffsets", topic, 0)[:2] == [2, 3]
+
+
+def test_log_dirs_of_all_brokers_are_described(admin: JavaAdmin, topic: str) -> None:
+    partitions = [f"{topic}-0", f"{topic}-1"]
+    everywhere = {str(broker): [[True, True, partitions]] for broker in (1, 2, 3)}
+    wait_for(lambda: admin("describeLogDirs", topic) == everywhere, "each broker to have made its replicas")
+
+
+def test_producers_of_a_partition_are_described(admin: JavaAdmin, topic: str) -> None:
+    assert admin("describeProducers", topic, 0) == [[0, 2]]
+    assert admin("describeProducers", topic, 1) == []
+
+
+def test_acls_are_disabled_without_an_authorizer(admin: JavaAdmin) -> None:
+    with pytest.raises(JavaAdminError, match="SecurityDisabledException"):
+        admin("describeAcls")
+
+
+@pytest.mark.row(70, 71)
+def test_partitions_move_and_leaders_are_elected(admin: JavaAdmin, topic: str) -> None:
+    ((_, leader, replicas, _),) = [one for one in admin("describeTopic", topic) if one[0] == 1]
+    assert admin("electLeaders", topic, 1) == ["ElectionNotNeededException"]
+    with pytest.raises(JavaAdminError, match="NoReassignmentInProgressException"):
+        admin("reassign", topic, 1)
+    turned = [*replicas[1:], replicas[0]]
+    admin("reassign", topic, 1, *turned)
+    wait_for(lambda: admin("listReassignments") == [], "the move to be over")
+    wait_for(lambda: admin("describeTopic", topic)[1][2] == turned, "every broker to know")
+    assert admin("electLeaders", topic, 1) in (["done"], ["ElectionNotNeededException"])
+    wait_for(lambda: admin("describeTopic", topic)[1][1] == turned[0], "the preferred leader")
+    assert leader != turned[0]
