@@ -1,6 +1,5 @@
-"""Answers that wait for the high watermark."""
+"""Answers that wait for the high watermark, and calls that come in time."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from rookery.broker.coordination.step import Answer
 from rookery.broker.replication.waiters import Waiters
 from rookery.core.errors import ErrorCode, NotCoordinatorError
 from rookery.core.types import TopicPartition
+from tests.unit.broker.coordination.by_hand import ByHand
 from tests.unit.broker.groups.driver import Caller
 
 
@@ -30,94 +30,107 @@ class FakePartition:
 
 
 class Setup:
-    def __init__(self, timeout_s: float = 5.0) -> None:
+    def __init__(self) -> None:
         self.partition = FakePartition()
-        loop = asyncio.get_running_loop()
-        self.waiters: Waiters[Any] = Waiters(loop)
-        self.queue = CommitQueue(self.waiters, self.partition, timeout_s, loop.time)  # type: ignore[arg-type]
+        self.time = ByHand()
+        self.waiters: Waiters[Any] = Waiters(self.time)
+        self.queue = CommitQueue(self.waiters, self.partition, 5.0, self.time.time)  # type: ignore[arg-type]
 
     def give(self, response: object) -> Caller:
         caller = Caller()
         self.queue.give([Answer(caller, response)])
         return caller
 
-    async def commit(self, offset: int) -> None:
+    def commit(self, offset: int) -> None:
         self.partition.log.high_watermark = offset
         self.waiters.wake(self.partition)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        self.time.wait()
 
 
 @pytest.mark.invariant("G3")
-async def test_answers_wait_until_all_that_was_written_is_committed() -> None:
+def test_answers_wait_until_all_that_was_written_is_committed() -> None:
     setup = Setup()
     assert setup.give("at once").response == "at once"
     setup.partition.log.end_offset = 5
     first = setup.give("first")
     setup.partition.log.end_offset = 8
     second = setup.give("second")
-    await setup.commit(4)
+    setup.commit(4)
     assert first.waiting
-    await setup.commit(5)
+    setup.commit(5)
     assert first.response == "first"
     assert second.waiting
-    await setup.commit(8)
+    setup.commit(8)
     assert second.response == "second"
     assert setup.waiters.size("Coordinator") == 0
 
 
-async def test_an_answer_never_overtakes_another() -> None:
+def test_an_answer_never_overtakes_another() -> None:
     setup = Setup()
     setup.partition.log.end_offset = 5
     first = setup.give("first")
     setup.partition.log.high_watermark = 5
     second = setup.give("second")
     assert second.waiting
-    setup.waiters.wake(setup.partition)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    setup.commit(5)
     assert (first.response, second.response) == ("first", "second")
 
 
-async def test_what_is_not_committed_in_time_is_refused() -> None:
-    setup = Setup(timeout_s=0.05)
+def test_what_is_not_committed_in_time_is_refused() -> None:
+    setup = Setup()
     setup.partition.log.end_offset = 5
     late = setup.give("late")
-    await asyncio.sleep(0.03)
+    setup.time.wait(3)
     later = setup.give("later")
-    await asyncio.sleep(0.035)
+    setup.time.wait(2)
     assert late.response is ErrorCode.REQUEST_TIMED_OUT
     assert later.waiting
-    await setup.commit(5)
+    setup.commit(5)
     assert later.response == "later"
 
 
-async def test_a_shard_that_is_lost_refuses_what_it_owes() -> None:
+def test_the_last_of_several_has_its_whole_time() -> None:
+    """The timer that was set for an answer already given rings early for those behind it."""
+    setup = Setup()
+    setup.partition.log.end_offset = 5
+    setup.give("early")
+    setup.partition.log.end_offset = 8
+    setup.time.wait(4)
+    last = setup.give("last")
+    setup.commit(5)
+    setup.time.wait(4.9)
+    assert last.waiting
+    setup.time.wait(0.2)
+    assert last.response is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_shard_that_is_lost_refuses_what_it_owes() -> None:
     setup = Setup()
     setup.partition.log.end_offset = 5
     owed = [setup.give(number) for number in range(3)]
     setup.queue.close(NotCoordinatorError("led elsewhere"))
     assert {caller.response for caller in owed} == {ErrorCode.NOT_COORDINATOR}
-    await setup.commit(5)
+    setup.commit(5)
     assert [caller.answers for caller in owed] == [1, 1, 1]
 
 
-async def test_alarms_ring_by_the_earliest_time_they_were_set_for() -> None:
+def test_alarms_ring_by_the_earliest_time_they_were_set_for() -> None:
+    time = ByHand()
     rung: list[str] = []
-    alarms: Alarms[str] = Alarms(asyncio.get_running_loop(), rung.append)
+    alarms: Alarms[str] = Alarms(time, rung.append)
     alarms.set("a", 100_000, 0)
     alarms.set("a", 10, 0)
     alarms.set("a", 50_000, 0)
     alarms.set("never", None, 0)
-    alarms.set("cleared", 10, 0)
-    alarms.set("b", 0, 5)
-    await asyncio.sleep(0.005)
+    alarms.set("late", 0, 5)
+    time.wait(0.009)
+    assert rung == ["late"]
+    time.wait(0.001)
+    assert rung == ["late", "a"]
+    alarms.set("a", 20, 10)
     alarms.clear()
-    alarms.set("a", 10, 0)
-    async with asyncio.timeout(5):
-        while len(rung) < 2:
-            await asyncio.sleep(0.005)
-    assert rung == ["b", "a"]
+    time.wait(1000)
+    assert rung == ["late", "a"]
 
 
 def test_parts_leave_together_in_their_order() -> None:
@@ -130,5 +143,3 @@ def test_parts_leave_together_in_their_order() -> None:
     assert done == [["first", "second"]]
     Gather(0, done.append)
     assert done[-1] == []
-
-
