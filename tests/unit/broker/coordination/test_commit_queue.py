@@ -125,9 +125,9 @@ def test_alarms_ring_by_the_earliest_time_they_were_set_for() -> None:
     alarms.set("late", 0, 5)
     time.wait(0.009)
     assert rung == ["late"]
-    time.wait(0.001)
+    time.wait(0.002)
     assert rung == ["late", "a"]
-    alarms.set("a", 20, 10)
+    alarms.set("a", 20, 11)
     alarms.clear()
     time.wait(1000)
     assert rung == ["late", "a"]
