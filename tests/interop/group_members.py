@@ -13,6 +13,7 @@ from typing import Any
 
 from tests import needs
 from tests.cluster.local import wait_for
+from tests.interop.group_member import SESSION_MS
 from tests.interop.java import toolchain
 
 ROOT = Path(__file__).parents[2]
@@ -82,8 +83,8 @@ class MemberProcess:
 
 def start(client: str, bootstrap: str, group: str, topic: str, **options: Any) -> MemberProcess:
     if client == "java":
-        words = [*toolchain.command("GroupMember"), bootstrap, group, topic]
-        return MemberProcess([*words, options.get("strategy", "range"), options.get("instance") or "-"])
+        words = [*toolchain.command("GroupMember"), bootstrap, group, topic, options.get("strategy", "range")]
+        return MemberProcess([*words, options.get("instance") or "-", str(options.get("session_ms", SESSION_MS))])
     if client == "kafka-go":
         return MemberProcess([go_program(), "member", bootstrap, group, topic])
     module = "tests.interop.group_member"

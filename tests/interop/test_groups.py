@@ -174,7 +174,7 @@ def test_a_static_member_restarts_without_a_rebalance(cluster: LocalCluster, cli
     cluster.create_topic(topic, 4, 3)
 
     def begin(instance: str) -> MemberProcess:
-        return start(client, cluster.bootstrap, topic, topic, instance=instance)
+        return start(client, cluster.bootstrap, topic, topic, instance=instance, session_ms=45_000)
 
     with members(begin("a"), begin("b")) as group:
         wait_for_shares(group, [2, 2], 60)

@@ -11,7 +11,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** A member of a consumer group: GroupMember BOOTSTRAP GROUP TOPIC STRATEGY INSTANCE; leaves when its input ends. */
+/** A member of a consumer group: GroupMember BOOTSTRAP GROUP TOPIC STRATEGY INSTANCE SESSION_MS; leaves when its input ends. */
 public class GroupMember {
     private static volatile boolean stopped;
 
@@ -55,7 +55,7 @@ public class GroupMember {
         properties.put("bootstrap.servers", arguments[0]);
         properties.put("group.id", arguments[1]);
         properties.put("auto.offset.reset", "earliest");
-        properties.put("session.timeout.ms", "6000");
+        properties.put("session.timeout.ms", arguments[5]);
         properties.put("heartbeat.interval.ms", "500");
         properties.put("metadata.max.age.ms", "1000");
         properties.put("auto.commit.interval.ms", "500");
