@@ -1,7 +1,7 @@
 """The cluster as this broker knows it: the metadata log folded into an image, and who hears of each change."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.fold import Fold
@@ -9,17 +9,19 @@ from rookery.core.metadata.image import Image
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 
 Publish = Callable[[Changes], None]
+Settled = Callable[[], Awaitable[None]]
 
 
 class ClusterView:
     """Listens to the metadata log. Publishers hear of a change in the order they were added, before anybody who
-    waits for it: when a waiter goes on, the broker acts by the new image already."""
+    waits for it: when a waiter goes on, the broker acts by the new image already, on its disks, too."""
 
     def __init__(self, *, node_id: int, cluster_id: str) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
         self._fold = Fold()
         self._publishers: list[Publish] = []
+        self._settled: Settled | None = None
         self._waiting: dict[asyncio.Future[None], Callable[[Image], bool]] = {}
         self.controller_id = -1
         self.changes = 0
@@ -31,15 +33,22 @@ class ClusterView:
     def add_publisher(self, publish: Publish) -> None:
         self._publishers.append(publish)
 
+    def settles_with(self, settled: Settled) -> None:
+        """Whoever waits for an image also waits for `settled`: that what it demands of the disks is done."""
+        self._settled = settled
+
     async def until(self, holds: Callable[[Image], bool], timeout_s: float) -> bool:
         """Wait until the image fulfils `holds`; False if it did not in time."""
-        if holds(self.image):
-            return True
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[reached] = holds
+        if holds(self.image):
+            reached.set_result(None)
+        else:
+            self._waiting[reached] = holds
         try:
             async with asyncio.timeout(timeout_s):
                 await reached
+                if self._settled is not None:
+                    await self._settled()
         except TimeoutError:
             return False
         finally:

@@ -31,7 +31,7 @@ from rookery.broker.node.broker_services import Boot, LogDirService
 from rookery.broker.node.directories import DirectoryReports
 from rookery.broker.node.metadata_source import LocalMetadata, MetadataSource
 from rookery.broker.node.replica_metrics import publish_replicas
-from rookery.broker.quotas.replication import ReplicationQuota
+from rookery.broker.quotas.replication import UNLIMITED, Replica, ReplicationQuota
 from rookery.broker.replication.follower import Followed, FollowerSettings
 from rookery.broker.replication.followers import Followers
 from rookery.broker.replication.isr import InSyncSets
@@ -91,6 +91,7 @@ class BrokerRole:
         self.partitions = Partitions()
         self.waiters: Waiters[Partition] = Waiters(loop)
         self.leader_quota = ReplicationQuota(meta.node_id, clock.monotonic)
+        self.follower_quota = ReplicationQuota(meta.node_id, clock.monotonic)
         self.client = ControllerClient(meta.cluster_id, meta.node_id, bootstrap, tls=control_tls)
         self.log_dirs = LogDirs(
             disk,
@@ -115,6 +116,7 @@ class BrokerRole:
             clock=clock,
             network=network,
             on_failed=self._follower_failed,
+            limit_of=self._limit_of,
         )
         self.directories = DirectoryReports(self.view, self.client)
         self.replicas = Replicas(
@@ -140,6 +142,7 @@ class BrokerRole:
         )
         self.log_dirs.on_offline = self._dir_offline
         self.view.add_publisher(self.replicas.publish)
+        self.view.settles_with(self.replicas.settled)
         self.view.add_publisher(self._published)
         self.topic_metrics = TopicMetrics()
         self._executor = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_name_prefix="records")
@@ -256,8 +259,20 @@ class BrokerRole:
         for topic in changes.topics_removed:
             self.topic_metrics.forget(topic.name)
         if changes.configs:
-            self.leader_quota.rate = self._settings_now(changes.after)[keys.LEADER_REPLICATION_THROTTLED_RATE]
+            now = self._settings_now(changes.after)
+            self.leader_quota.rate = now[keys.LEADER_REPLICATION_THROTTLED_RATE]
+            self.follower_quota.rate = now[keys.FOLLOWER_REPLICATION_THROTTLED_RATE]
         self.lifecycle.metadata_changed()
+
+    def _limit_of(self, followed: Followed) -> ReplicationQuota | None:
+        """What holds a replica of this broker back while it catches up."""
+        quota = self.follower_quota
+        partition = self.partitions.of(followed.topic_id, followed.index) if quota.rate < UNLIMITED else None
+        if partition is None:
+            return None
+        in_sync = self._meta.node_id in partition.state.isr
+        replica = Replica(partition.settings.follower_throttled, partition.index, in_sync)
+        return quota if quota.applies_to(replica) else None
 
     def _follower_failed(self, partition: Followed, error: Exception) -> None:
         _log.error("replica.stopped", partition=str(partition.topic_partition), reason=str(error))

@@ -1,5 +1,6 @@
 """The built wheel is whole: it installs into an empty environment, and the command works there."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -12,7 +13,10 @@ TIMEOUT_S = 240
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
     assert done.returncode == 0, f"{command} failed: {done.stdout}{done.stderr}"
     return done.stdout
 
