@@ -61,7 +61,7 @@ class FetchHandler:
             read.answer_now
             or read.bytes >= request.min_bytes
             or request.max_wait_ms <= 0
-            or not read.data
+            or not fetch.wanted
         ):
             return fetch.response()
         return self._park(fetch, request)
@@ -82,7 +82,7 @@ class FetchHandler:
                 self._sessions.close(session.id)
                 session = None
         wanted = list(wanted_of(request)) if session is None else list(session.wanted.values())
-        read = FetchRead(self._locator, request, call, wanted, self._quota)
+        read = FetchRead(self._locator, request, call, wanted, self._quota, news_only=not is_full)
         return Fetch(read, wanted, session, is_full, self._metrics)
 
     def _next_first(self, fetch: Fetch) -> int:

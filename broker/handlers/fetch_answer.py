@@ -28,7 +28,8 @@ class Fetch:
     def response(self) -> FetchResponse:
         """The answer for what was read last."""
         read = self.read
-        answers = list(zip(self.wanted, read.data, strict=True))
+        found = zip(self.wanted, read.data, strict=True)
+        answers = [(wanted, data) for wanted, data in found if data is not None]
         self._count()
         session = self.session
         if session is not None:
@@ -44,6 +45,8 @@ class Fetch:
 
     def _count(self) -> None:
         for data, partition in zip(self.read.data, self.read.partitions, strict=True):
+            if data is None:
+                continue
             traffic = self._metrics[partition.topic if partition is not None else ""]
             traffic.fetch_requests += 1
             if data.error_code:

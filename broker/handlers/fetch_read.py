@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Wanted
+from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Quiet, Wanted
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.log.partition_log import Isolation
 from rookery.broker.quotas.replication import Replica, ReplicationQuota
@@ -37,7 +37,10 @@ class FetchRead:
         call: Call,
         wanted: Sequence[Wanted],
         quota: ReplicationQuota,
+        *,
+        news_only: bool = False,
     ) -> None:
+        self._news_only = news_only
         self._locator = locator
         self._quota = quota
         self._call = call
@@ -53,7 +56,8 @@ class FetchRead:
             self._isolation = Isolation.LAST_STABLE
         self.partitions: list[Partition | None] = []
         """In the order of `wanted`; None where the partition is not here."""
-        self.data: list[PartitionData] = []
+        self.data: list[PartitionData | None] = []
+        """The same; None where a session has no news, which is told by a glance instead of a read."""
         self.endpoints: dict[int, NodeEndpoint] = {}
         self.bytes = 0
         self.answer_now = False
@@ -69,12 +73,26 @@ class FetchRead:
         self.bytes = 0
         self.answer_now = False
         for place in order:
-            data = found[place] = self._read_one(place, wanted[place], left, self.bytes == 0)
+            one = wanted[place]
+            if self._news_only and one.quiet is not None and self._is_quiet(one, one.quiet):
+                self.partitions[place] = one.quiet.partition
+                continue
+            data = found[place] = self._read_one(place, one, left, self.bytes == 0)
             size = len(data.records or b"")
             left -= size
             self.bytes += size
         self._heard = True
-        self.data = [data for data in found if data is not None]
+        self.data = found
+
+    def _is_quiet(self, wanted: Wanted, quiet: Quiet) -> bool:
+        """Most partitions of a session have nothing new most of the time, and this is all that is done for
+        them."""
+        if self.is_follower and not self._heard and quiet.partition.leading is quiet.leading:
+            try:
+                self._acknowledged(quiet.partition, wanted.request)
+            except KafkaError:
+                return False  # the read will say what is wrong
+        return quiet.lasts(wanted)
 
     def _read_one(self, place: int, wanted: Wanted, left: int, min_one: bool) -> PartitionData:
         asked, key = wanted.request, wanted.key
@@ -102,6 +120,11 @@ class FetchRead:
                 self._quota.took(len(read.data))
         except KafkaError as error:
             return self._refusal(wanted, error)
+        leading = partition.leading
+        if leading is not None and diverging is None and offset >= partition.log.bound(self._isolation):
+            wanted.quiet = Quiet(partition, leading, partition.log.log.end_offset)
+        else:
+            wanted.quiet = None
         aborted = None
         if read.aborted is not None:
             aborted = [
@@ -140,6 +163,7 @@ class FetchRead:
 
     def _refusal(self, wanted: Wanted, error: KafkaError) -> PartitionData:
         self.answer_now = True
+        wanted.quiet = None
         self._call.error(error.code)
         key = wanted.key
         return PartitionData(

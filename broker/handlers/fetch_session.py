@@ -11,6 +11,8 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.replica_state import LeaderState
 from rookery.core.errors import (
     FetchSessionIdNotFoundError,
     FetchSessionTopicIdError,
@@ -34,16 +36,41 @@ class Key(NamedTuple):
     partition: int
 
 
+class Quiet(NamedTuple):
+    """A partition that had nothing more for a client, and what tells whether it still has not."""
+
+    partition: Partition
+    leading: LeaderState
+    end_offset: int
+
+    def lasts(self, wanted: "Wanted") -> bool:
+        """Whether a read would find what the last one found, and nothing that the client was not told. A
+        leader's view lives as long as its epoch, so the same one means that nothing else has changed."""
+        log = self.partition.log
+        return (
+            self.partition.leading is self.leading
+            and log.log.end_offset == self.end_offset
+            and log.high_watermark == wanted.high_watermark
+            and log.log.start_offset == wanted.log_start_offset
+        )
+
+
 class Wanted:
     """One partition of a fetch: what is asked for, and what the client was told last."""
 
-    __slots__ = ("high_watermark", "key", "log_start_offset", "request")
+    __slots__ = ("high_watermark", "key", "log_start_offset", "quiet", "request")
 
     def __init__(self, key: Key, request: FetchPartition) -> None:
         self.key = key
         self.request = request
         self.high_watermark = -1
         self.log_start_offset = -1
+        self.quiet: Quiet | None = None
+
+    def ask(self, request: FetchPartition) -> None:
+        """The client wants something else from now on."""
+        self.request = request
+        self.quiet = None
 
     def is_news(self, data: PartitionData) -> bool:
         """Whether an incremental answer has to mention the partition; remembers what it will be told."""
@@ -78,7 +105,7 @@ class Session:
             if known is None:
                 self.wanted[wanted.key] = wanted
             else:
-                known.request = wanted.request
+                known.ask(wanted.request)
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
                 self.wanted.pop(Key(topic.topic, topic.topic_id, index), None)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from rookery.broker.log.partition_log import Isolation, LeaderAppend, PartitionLog, PartitionRead
 from rookery.broker.replication.follower_session import Position
-from rookery.broker.replication.replica_state import LeaderState, Moved, Proposal, Terms
+from rookery.broker.replication.replica_state import NOTHING, LeaderState, Moved, Proposal, Terms
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.truncation import check_truncation, truncation_offset
 from rookery.core.errors import (
@@ -242,6 +242,8 @@ class Partition:
 
     def _moved(self, moved: Moved) -> None:
         """Carry out what the leader's view decided."""
+        if moved is NOTHING:
+            return
         if moved.high_watermark and self.leading is not None:
             self.log.advance_high_watermark(self.leading.high_watermark)
             self._wake(self)

@@ -231,6 +231,9 @@ class LeaderState:
             leader_end=self.log_end,
             now_ms=now_ms,
         )
+        isr = self.isr
+        if offset == self.log_end == self.high_watermark and isinstance(isr, Committed) and node in isr.isr:
+            return NOTHING  # it is in sync and has all, and all is committed: as in every idle partition
         proposal = self._propose_entry(node, may_join)
         return Moved(high_watermark=self._advance(now_ms, may_join), proposal=proposal)
 

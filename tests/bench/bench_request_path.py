@@ -24,7 +24,7 @@ from rookery.core.disk import FileDisk
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
 from rookery.core.wire.api import Api
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
-from rookery.core.wire.apis.fetch import FETCH
+from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from rookery.core.wire.apis.list_offsets import (
     LIST_OFFSETS,
     ListOffsetsPartition,
@@ -33,14 +33,16 @@ from rookery.core.wire.apis.list_offsets import (
 )
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic
 from rookery.core.wire.apis.produce import PRODUCE
-from rookery.core.wire.header import request_frame
+from rookery.core.wire.header import read_response_header, request_frame
 from rookery.core.wire.primitives import Buffer
 from rookery.core.wire.records import Record, build_batch
-from tests.unit.broker.one_broker import LISTENER, OneBroker
+from tests.unit.broker.one_broker import LISTENER, NODE_ID, OneBroker
 from tests.unit.broker.server.fakes import FakeScheduler
 from tests.unit.broker.talk import fetch_request, produce_request
 
 TURNS = 300
+KEPT = 8
+PARTITIONS = {"one": 1, "sixteen": 16, "hundred": 100, "thousand": 1000}
 FIXED = 500
 UNPACK_US = 0.25
 _HEADER, _ZEROS = struct.Struct(">qiibIhiqqqhii"), bytes(100)
@@ -52,9 +54,13 @@ class CountingTransport:
 
     def __init__(self) -> None:
         self.bytes = 0
+        self.kept: list[Buffer] = []
+        """The answers since this was emptied, up to a bound."""
 
     def writelines(self, segments: list[Buffer]) -> None:
         self.bytes += sum(map(len, segments))
+        if len(self.kept) < KEPT:
+            self.kept += segments
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
@@ -92,7 +98,7 @@ def _fixed_work() -> None:
         _HEADER.unpack_from(_ZEROS, 0)
 
 
-def measure(work: Callable[[], object], per_turn: int) -> tuple[float, float]:
+def measure(work: Callable[[], object], per_turn: int, turns: int = TURNS) -> tuple[float, float]:
     """Microseconds of CPU for one of the `per_turn` things that `work` does: normal, and best."""
     work()
     gc.collect()
@@ -100,7 +106,7 @@ def measure(work: Callable[[], object], per_turn: int) -> tuple[float, float]:
     try:
         ratios, times = [], []
         before = _timed(_fixed_work)
-        for _ in range(TURNS):
+        for _ in range(turns):
             taken, after = _timed(work), _timed(_fixed_work)
             times.append(taken)
             ratios.append(taken / (before + after) * 2)
@@ -113,8 +119,8 @@ def measure(work: Callable[[], object], per_turn: int) -> tuple[float, float]:
 class Bench:
     """One connection to a broker on files."""
 
-    def __init__(self, broker: OneBroker) -> None:
-        server, self.loop = broker.server, FakeScheduler()
+    def __init__(self, broker: OneBroker, loop: FakeScheduler) -> None:
+        server, self.loop = broker.server, loop
         shared = Shared(
             server.dispatch, server.settings, server.limits, server.memory, Sweep(self.loop, 60.0), self.loop,
             server.requests, time.perf_counter,
@@ -144,12 +150,58 @@ class Bench:
         print(f"{name:44} {each_us:9.2f} us   best {best_us:9.2f}  {per_mb}")
 
 
+def follow_all(bench: Bench, broker: OneBroker, topic: str, count: int) -> None:
+    """A follower's fetch session over many partitions, of which one has grown each time."""
+    for partition in broker.partitions:
+        if partition.topic == topic:
+            state, members = partition.state, (NODE_ID, 2)
+            partition.apply(state._replace(replicas=members, isr=members, partition_epoch=state.partition_epoch + 1))
+    follower = ReplicaState(replica_id=2)
+    grown = broker.partition(topic)
+    topic_id, last, one = grown.topic_id, 0, bytearray(batch(1, 100))
+
+    def ask(epoch: int, session: int, offsets: dict[int, int], max_wait_ms: int = 0) -> bytes:
+        partitions = [
+            FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20, current_leader_epoch=0)
+            for index, offset in offsets.items()
+        ]
+        topics = [FetchTopic(topic_id=topic_id, partitions=partitions)] if partitions else []
+        return frame(FETCH, 15, FetchRequest(
+            replica_state=follower, max_wait_ms=max_wait_ms, min_bytes=1, session_id=session, session_epoch=epoch,
+            topics=topics,
+        ))  # fmt: skip
+
+    bench.transport.kept.clear()
+    bench.feed(ask(0, 0, dict.fromkeys(range(count), 0)))
+    answer = b"".join(bench.transport.kept)
+    session = FETCH.decode_response(15, answer, 4 + read_response_header(FETCH, 15, answer[4:])[1]).session_id
+    epoch = 0
+
+    def turn(wait: bool) -> None:
+        nonlocal epoch, last
+        epoch += 1
+        moved = {0: last}
+        if wait:
+            bench.feed(ask(epoch, session, moved, 500))
+        grown.append_as_leader(one[:], 1, SystemClock().wall_ms())
+        last += 1
+        if not wait:
+            bench.feed(ask(epoch, session, moved))
+        else:
+            bench.loop.run()
+
+    for wait in (False, True):
+        each_us, best_us = measure(lambda wait=wait: turn(wait), 1, turns=60)  # type: ignore[misc]
+        name = f"Follower's Fetch, {count} partitions, " + ("waited" if wait else "at once")
+        print(f"{name:44} {each_us:9.2f} us   best {best_us:9.2f}")
+
+
 async def run(folder: str) -> None:
-    broker = OneBroker(disk=FileDisk(), folder=folder)
+    broker = OneBroker(disk=FileDisk(), folder=folder, scheduler=(loop := FakeScheduler()))
     broker.register(9092)
-    topics = (NewTopic("one", 1, 1), NewTopic("sixteen", 16, 1), NewTopic("hundred", 100, 1))
-    await broker.cluster.create_topics(CreateTopicsRequest(topics))
-    bench = Bench(broker)
+    topics = [NewTopic(name, count, 1) for name, count in PARTITIONS.items()]
+    await broker.cluster.create_topics(CreateTopicsRequest(tuple(topics)))
+    bench = Bench(broker, loop)
     for acks in (1, -1):
         small = frame(PRODUCE, 9, produce_request("one", batch(1, 100), acks=acks))
         bench.cost(f"Produce, 1 record, acks={acks}, pipelined", small, 20)
@@ -166,6 +218,7 @@ async def run(folder: str) -> None:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         bench.cost(f"Metadata, topic {name!r}", frame(METADATA, 12, request), 5)
     bench.cost("ApiVersions", frame(API_VERSIONS, 0, ApiVersionsRequest()), 20)
+    follow_all(bench, broker, "thousand", 1000)
     bench.connection.connection_lost(None)
     await broker.stop()
 

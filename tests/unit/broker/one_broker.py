@@ -252,6 +252,8 @@ class OneBroker:
         for partition in list(self.partitions):
             if (partition.topic_id, partition.index) not in wanted:
                 self.partitions.remove(partition.topic_id, partition.index)
+                epoch = partition.state.leader_epoch
+                partition.apply(images.Partition(replicas=(), isr=(), leader=-1, leader_epoch=epoch))
         for topic, index, state in image.partitions():
             partition_here = self.partitions.of(topic.id, index) or self._open(image, topic, index)
             if partition_here.state != state:
