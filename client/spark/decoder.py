@@ -1,23 +1,25 @@
 """Record batches to Arrow, a column at a time: the work per record is that of the wire format alone."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from rookery.client.spark.aborted import Aborted
+from rookery.client.spark.columnar import Marks
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.schema import ARROW, arrow_schema
 from rookery.core.wire.batch import BatchHeader, batches, verify
 from rookery.core.wire.primitives import Buffer
-from rookery.core.wire.record import Record, RecordHeader, decode_records
+from rookery.core.wire.record import RecordHeader, decode_records
 from rookery.core.wire.records import DEFAULT_BUDGET, records_section
 
 ROWS_MAX = 8192
 """Rows in one Arrow batch: fewer cost Spark more per row, more bring nothing."""
 
-CREATE_TIME, LOG_APPEND_TIME = 0, 1
+BYTES_MAX = 4 << 20
+"""Unpacked records that are turned into Arrow at once, unless one batch alone has more."""
 
 
 def next_offset(data: Buffer, position: int) -> int:
@@ -38,90 +40,83 @@ class Decoder:
 
     def decode(self, data: Buffer, aborted: Aborted | None = None) -> Iterator[pa.RecordBatch]:
         """The rows inside the range, in order; no control record, nothing aborted, nothing beyond the range."""
-        pieces: list[_Piece] = []
-        rows = 0
+        gathered: list[tuple[BatchHeader, Buffer]] = []
+        rows = size = 0
         for position, header in batches(data, partial_end=True):
             if header.base_offset >= self._range.end:
                 break
             verify(data, position, header)
             if (aborted is not None and aborted.covers(data, position, header)) or header.control:
                 continue
-            piece = self._piece(data, position, header)
-            pieces.append(piece)
-            rows += len(piece.records)
-            if rows >= ROWS_MAX:
-                yield from self._arrow(pieces)
-                pieces, rows = [], 0
-        yield from self._arrow(pieces)
+            if header.last_offset < self._range.start or not header.record_count:
+                continue
+            section = records_section(data, position, header, self._budget)
+            gathered.append((header, section))
+            rows += header.record_count
+            size += len(section)
+            if rows >= ROWS_MAX or size >= BYTES_MAX:
+                yield from self._arrow(gathered)
+                gathered, rows, size = [], 0, 0
+        if gathered:
+            yield from self._arrow(gathered)
 
-    def _piece(self, data: Buffer, position: int, header: BatchHeader) -> "_Piece":
-        first, end = self._range.start, self._range.end
-        if header.last_offset < first:
-            return _Piece([], header)
-        section = bytes(records_section(data, position, header, self._budget))
-        records = decode_records(section, header.record_count, header.base_offset, header.base_timestamp)
-        if header.base_offset < first or header.last_offset >= end:
-            records = [record for record in records if first <= record.offset < end]
-        return _Piece(records, header)
-
-    def _arrow(self, pieces: list["_Piece"]) -> Iterator[pa.RecordBatch]:
-        pieces = [piece for piece in pieces if piece.records]
-        records = list(chain.from_iterable(piece.records for piece in pieces))
-        if not records:
-            return
-        fields: dict[str, Sequence[Any]] = dict(zip(Record._fields, zip(*records, strict=True), strict=True))
-        arrays = [self._array(name, fields, pieces, len(records)) for name in self._columns]
+    def _arrow(self, gathered: list[tuple[BatchHeader, Buffer]]) -> Iterator[pa.RecordBatch]:
+        data = b"".join(section for _, section in gathered)
+        marks = Marks()
+        position = 0
+        for header, section in gathered:
+            marks.add(data, position, position + len(section), header)
+            position += len(section)
+        arrays = [self._array(name, marks, data, gathered) for name in self._columns]
         whole = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        for begin in range(0, len(records), ROWS_MAX):
-            yield whole.slice(begin, ROWS_MAX)
+        first = bisect_left(marks.offsets, self._range.start)
+        end = bisect_left(marks.offsets, self._range.end)
+        for begin in range(first, end, ROWS_MAX):
+            yield whole.slice(begin, min(ROWS_MAX, end - begin))
 
     def _array(
-        self, name: str, fields: dict[str, Sequence[Any]], pieces: list["_Piece"], rows: int
+        self, name: str, marks: Marks, data: bytes, gathered: list[tuple[BatchHeader, Buffer]]
     ) -> pa.Array:
-        kind = ARROW[name]
+        kind, rows = ARROW[name], len(marks.offsets)
         match name:
+            case "key":
+                return marks.keys(data)
+            case "value":
+                return marks.values(data)
             case "topic":
                 return pa.repeat(pa.scalar(self._range.topic, kind), rows)
             case "partition":
                 return pa.repeat(pa.scalar(self._range.partition, kind), rows)
-            case "timestampType":
-                return _by_piece(pieces, [p.timestamp_type for p in pieces], kind)
+            case "offset":
+                return pa.array(marks.offsets, kind)
             case "timestamp":
-                return _timestamps(fields["timestamp"], pieces)
+                return pa.array(marks.times, pa.timestamp("ms", tz="UTC")).cast(kind)
+            case "timestampType":
+                return _timestamp_types([header for header, _ in gathered], kind)
             case "headers":
-                return pa.array([_headers(each) for each in fields["headers"]], kind)
-        return pa.array(fields[name], kind)
+                return pa.array(_headers(gathered), kind)
+        raise KeyError(name)
 
 
-class _Piece:
-    """The wanted records of one batch, and what its header says of all of them."""
-
-    def __init__(self, records: list[Record], header: BatchHeader) -> None:
-        self.records = records
-        self.timestamp_type = LOG_APPEND_TIME if header.log_append_time else CREATE_TIME
-        self.append_time = header.max_timestamp if header.log_append_time else None
-
-    def times(self) -> list[int]:
-        if self.append_time is not None:
-            return [self.append_time] * len(self.records)
-        return [record.timestamp for record in self.records]
+def _timestamp_types(headers: list[BatchHeader], kind: pa.DataType) -> pa.Array:
+    """0 for the producer's time, 1 for the broker's: a property of the batch."""
+    if len({header.log_append_time for header in headers}) == 1:
+        rows = sum(header.record_count for header in headers)
+        return pa.repeat(pa.scalar(int(headers[0].log_append_time), kind), rows)
+    return pa.concat_arrays(
+        [pa.repeat(pa.scalar(int(header.log_append_time), kind), header.record_count) for header in headers]
+    )
 
 
-def _by_piece(pieces: list[_Piece], values: list[int], kind: pa.DataType) -> pa.Array:
-    """A value for each piece, as often as the piece has records."""
-    if len(set(values)) == 1:
-        return pa.repeat(pa.scalar(values[0], kind), sum(len(piece.records) for piece in pieces))
-    repeated = [pa.repeat(pa.scalar(v, kind), len(p.records)) for v, p in zip(values, pieces, strict=True)]
-    return pa.concat_arrays(repeated)
+def _headers(gathered: list[tuple[BatchHeader, Buffer]]) -> list[list[dict[str, Any]] | None]:
+    """The headers of all records. They are asked for seldom, and are read with the records around them."""
+    return [
+        _header_rows(record.headers)
+        for header, section in gathered
+        for record in decode_records(bytes(section), header.record_count, 0, 0)
+    ]
 
 
-def _timestamps(times: Sequence[int], pieces: list[_Piece]) -> pa.Array:
-    """Milliseconds to Spark's microseconds; where the broker's time counts, it is the batch's."""
-    if any(piece.append_time is not None for piece in pieces):
-        times = list(chain.from_iterable(piece.times() for piece in pieces))
-    return pa.array(times, pa.timestamp("ms", tz="UTC")).cast(ARROW["timestamp"])
-
-
-def _headers(headers: Sequence[RecordHeader]) -> list[dict[str, Any]] | None:
+def _header_rows(headers: Sequence[RecordHeader]) -> list[dict[str, Any]] | None:
     """Null, not an empty list, for a record without headers: as Spark's own source has it."""
     return [{"key": each.key, "value": each.value} for each in headers] or None

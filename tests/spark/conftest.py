@@ -1,0 +1,32 @@
+"""One session and one cluster for all tests of this folder."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests import needs
+from tests.cluster.local import LocalCluster, local_cluster
+from tests.spark.session import spark_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    needs.command("java", "Spark runs on Java 17")
+    with spark_session() as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[LocalCluster]:
+    with local_cluster(3) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def explained(request: pytest.FixtureRequest, cluster: LocalCluster) -> Iterator[None]:
+    """The ends of the nodes' logs beside a failure."""
+    failures = request.session.testsfailed
+    yield
+    if request.session.testsfailed > failures:
+        cluster.show_logs()

@@ -1,0 +1,112 @@
+"""Batch reads: exactly the committed records, with Spark's own columns."""
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from rookery.client.sender import Outgoing
+from rookery.core.wire.records import Codec, RecordHeader
+from tests.cluster.local import LocalCluster, wait_for
+from tests.spark.topics import high_watermark, load, numbered, numbers, write
+
+PARTITIONS = 3
+
+
+@pytest.mark.row(173)
+def test_a_batch_read_is_what_was_written(spark: SparkSession, cluster: LocalCluster) -> None:
+    """All codecs, nulls, headers, and a partition without records; split into more tasks than partitions."""
+    cluster.create_topic("all", PARTITIONS, 3)
+    expected: dict[int, list[Outgoing]] = {0: [], 1: []}
+    for codec in Codec:
+        for partition in expected:
+            records = [
+                Outgoing(
+                    None if step == 3 else b"%s-%d" % (codec.name.encode(), step) * step,
+                    None if step % 2 else b"key%d" % step,
+                    [RecordHeader("h", b"x"), RecordHeader("none", None)] if step % 4 == 0 else (),
+                    partition,
+                    1_700_000_000_000 + step,
+                )
+                for step in range(50)
+            ]
+            write(cluster, "all", records, codec)
+            expected[partition] += records
+    frame = load(spark, cluster, "all", includeHeaders="true", minPartitions="4")
+    assert frame.dtypes == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+        ("headers", "array<struct<key:string,value:binary>>"),
+    ]
+    found = frame.selectExpr("*", "unix_millis(timestamp) as ms").collect()
+    rows = sorted(found, key=lambda row: (row.partition, row.offset))
+    flat = [(record, offset) for records in expected.values() for offset, record in enumerate(records)]
+    assert len(rows) == len(flat)
+    for row, (record, offset) in zip(rows, flat, strict=True):
+        assert (row.topic, row.partition, row.offset) == ("all", record.partition, offset)
+        assert (row.key, row.value) == (record.key, record.value)
+        assert (row.ms, row.timestampType) == (record.timestamp, 0)
+        assert row.headers == ([(h.key, h.value) for h in record.headers] or None)
+
+
+def test_offsets_bound_a_read_and_a_schema_picks_columns(spark: SparkSession, cluster: LocalCluster) -> None:
+    cluster.create_topic("bounded", 1, 3)
+    write(cluster, "bounded", numbered(0, 100, 1))
+    reader = spark.read.format("rookery").schema("offset long, value binary")
+    found = (
+        reader.option("kafka.bootstrap.servers", cluster.bootstrap)
+        .option("assign", '{"bounded":[0]}')
+        .option("startingOffsets", '{"bounded":{"0":10}}')
+        .option("endingOffsets", '{"bounded":{"0":20}}')
+        .option("maxRecordsPerPartition", "4")
+        .load()
+    )
+    assert found.columns == ["offset", "value"]
+    assert sorted(row.offset for row in found.collect()) == list(range(10, 20))
+    assert found.rdd.getNumPartitions() == 3
+
+
+@pytest.mark.row(173)
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"startingOffset": "earliest"}, "startingOffsets"),
+        ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger"),
+        ({"startingOffsets": "latest"}, "startingOffsets"),
+        ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset"),
+        ({"endingOffsets": '{"refused":{"0":99}}'}, "endingOffsets"),
+        ({"startingOffsets": '{"refused":{"1":0}}'}, "refused-0"),
+    ],
+)
+def test_wrong_options_are_refused_before_any_task(
+    spark: SparkSession, cluster: LocalCluster, options: dict[str, str], named: str
+) -> None:
+    if not cluster.admin().list_topics(timeout=10).topics.get("refused"):
+        cluster.create_topic("refused", 1, 3)
+    with pytest.raises(PySparkException, match=named):
+        load(spark, cluster, "refused", **options).collect()
+
+
+@pytest.mark.row(173)
+@pytest.mark.invariant("P2")
+def test_no_row_above_the_high_watermark(spark: SparkSession, cluster: LocalCluster) -> None:
+    """The followers stand still: the leader's log grows, its high watermark does not, and Spark sees no more."""
+    cluster.create_topic("ahead", 1, 3)
+    cluster.wait_in_sync("ahead")
+    write(cluster, "ahead", numbered(0, 50, 1))
+    leader = cluster.leader("ahead")
+    followers = [node for node in cluster.ids if node != leader]
+    for node in followers:
+        cluster.pause(node)
+    try:
+        write(cluster, "ahead", numbered(50, 70, 1), acks=1)
+        assert numbers(load(spark, cluster, "ahead")) == list(range(50))
+    finally:
+        for node in followers:
+            cluster.resume(node)
+    wait_for(lambda: high_watermark(cluster, "ahead") == 120, "the followers to have everything")
+    assert numbers(load(spark, cluster, "ahead")) == list(range(120))

@@ -1,0 +1,61 @@
+"""Topics with known records, for reading with Spark."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rookery.client import admin
+from rookery.client.cluster import Cluster
+from rookery.client.reader import LATEST, offset_at
+from rookery.client.sender import Outgoing, Sender
+from rookery.core.wire.records import Codec
+from tests.cluster.local import LocalCluster
+
+Row = tuple[int, bytes | None, bytes | None]
+
+
+def write(
+    cluster: LocalCluster,
+    topic: str,
+    records: Sequence[Outgoing],
+    codec: Codec = Codec.NONE,
+    acks: int = -1,
+) -> None:
+    async def send() -> None:
+        async with Cluster(cluster.awake) as client:
+            await Sender(client, topic, codec=codec, acks=acks).send(records)
+
+    asyncio.run(send())
+
+
+def numbered(first: int, count: int, partitions: int) -> list[Outgoing]:
+    """Records with their number as value, dealt out to the partitions in turn."""
+    return [Outgoing(b"%d" % n, b"k%d" % n, partition=n % partitions) for n in range(first, first + count)]
+
+
+def high_watermark(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
+    async def ask() -> int:
+        async with Cluster(cluster.awake) as client:
+            return await offset_at(client, topic, partition, LATEST)
+
+    return asyncio.run(ask())
+
+
+def grow(cluster: LocalCluster, topic: str, partitions: int) -> None:
+    async def ask() -> None:
+        async with Cluster(cluster.awake) as client:
+            await admin.create_partitions(client, topic, partitions)
+
+    asyncio.run(ask())
+
+
+def load(spark: SparkSession, cluster: LocalCluster, topic: str, **options: str) -> DataFrame:
+    """A batch read of a topic. Each load is planned anew."""
+    reader = spark.read.format("rookery").option("kafka.bootstrap.servers", cluster.awake)
+    return reader.option("subscribe", topic).options(**options).load()
+
+
+def numbers(frame: DataFrame) -> list[int]:
+    """The values of numbered records, in order."""
+    return sorted(int(bytes(row.value)) for row in frame.select("value").collect())
