@@ -36,6 +36,8 @@ FETCH_VERSION_MAX = 16
 LIST_OFFSETS_VERSION_MAX = 7
 EARLIEST = -2
 FIRST_PAUSE_S = 0.02
+LIMIT_LOOK_S = 1.0
+"""A limit may be lifted while a partition waits for it."""
 _log = get_logger("broker.replication.follower")
 
 _LEADER_BEHIND = frozenset(
@@ -86,6 +88,22 @@ class Followed(Protocol):
     def restart_at(self, offset: int) -> "asyncio.Future[None]": ...
 
 
+class Limit(Protocol):
+    """How fast some partitions may catch up."""
+
+    @property
+    def wait_s(self) -> float: ...
+
+    def took(self, size: int) -> None: ...
+
+
+LimitOf = Callable[[Followed], Limit | None]
+
+
+def no_limit(partition: Followed) -> Limit | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Leader:
     """Where a leader is reached on the inter-broker listener."""
@@ -118,8 +136,11 @@ class LeaderFollower:
         clock: Clock,
         network: Network,
         on_failed: Callable[[Followed, Exception], None],
+        limit_of: LimitOf = no_limit,
     ) -> None:
+        """`limit_of` a partition holds it back after it took its share."""
         self.leader = leader
+        self._limit_of = limit_of
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._settings = settings
@@ -367,8 +388,11 @@ class LeaderFollower:
                     now_ms=now_ms,
                 )
                 disk = partition.cut or partition.synced()
-                if disk is not None:
-                    self._wait_for(key, partition, disk)
+                limit = self._limit_of(partition)
+                if limit is not None:
+                    limit.took(len(data.records or b""))
+                if disk is not None or (limit is not None and limit.wait_s > 0):
+                    self._wait_for(key, partition, disk, limit)
         except TruncationBelowHighWatermarkError as error:
             self._put_aside(key, _Aside(until=_FOREVER))
             self._on_failed(partition, error)
@@ -402,15 +426,23 @@ class LeaderFollower:
             "follower.partition.waits", partition=str(partition.topic_partition), reason=reason, pause_s=pause
         )
 
-    def _wait_for(self, key: Key, partition: Followed, work: "asyncio.Future[None]") -> None:
-        """The partition steps aside until the disk has done `work`, which is not this follower's to end."""
+    def _wait_for(
+        self, key: Key, partition: Followed, work: "asyncio.Future[None] | None", limit: Limit | None = None
+    ) -> None:
+        """The partition steps aside until the disk has done `work`, which is not this follower's to end, and
+        `limit` lets it go on."""
         if self._tasks is None:
             return
         self._put_aside(key, _Aside(until=_FOREVER))
 
         async def run() -> None:
             try:
-                await asyncio.shield(work)
+                if work is not None:
+                    await asyncio.shield(work)
+                while limit is not None:
+                    await asyncio.sleep(min(limit.wait_s, LIMIT_LOOK_S))
+                    if limit.wait_s <= 0:
+                        break
             except (KafkaError, LogDirFailed) as error:
                 self._on_failed(partition, error)
                 return

@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Callable
 from uuid import UUID
 
-from rookery.broker.replication.follower import Followed, FollowerSettings, Leader, LeaderFollower
+from rookery.broker.replication.follower import (
+    Followed,
+    FollowerSettings,
+    Leader,
+    LeaderFollower,
+    LimitOf,
+    no_limit,
+)
 from rookery.core.clock import Clock
 from rookery.core.net.network import Network
 from rookery.core.service import Service
@@ -25,7 +32,9 @@ class Followers(Service):
         clock: Clock,
         network: Network,
         on_failed: Callable[[Followed, Exception], None],
+        limit_of: LimitOf = no_limit,
     ) -> None:
+        self._limit_of = limit_of
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._settings = settings
@@ -80,6 +89,7 @@ class Followers(Service):
             clock=self._clock,
             network=self._network,
             on_failed=self._on_failed,
+            limit_of=self._limit_of,
         )
         if known is not None:  # the broker came back at another address
             self._end(leader.id)

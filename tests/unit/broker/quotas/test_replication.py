@@ -64,3 +64,10 @@ def test_a_pause_is_not_followed_by_a_long_burst(quota: ReplicationQuota, clock:
     assert not quota.exceeded
     quota.took(100)
     assert quota.exceeded
+
+
+def test_a_new_rate_forgets_what_was_owed(quota: ReplicationQuota) -> None:
+    quota.took(1_000_000)
+    assert quota.wait_s == pytest.approx(999)
+    quota.rate = 2000
+    assert not quota.exceeded
