@@ -82,7 +82,10 @@ class FetchHandler:
                 self._sessions.close(session.id)
                 session = None
         wanted = list(wanted_of(request)) if session is None else list(session.wanted.values())
-        read = FetchRead(self._locator, request, call, wanted, self._quota, news_only=not is_full)
+        read = FetchRead(
+            self._locator, request, call, wanted, self._quota,
+            in_session=session is not None, news_only=not is_full,
+        )  # fmt: skip
         return Fetch(read, wanted, session, is_full, self._metrics)
 
     def _next_first(self, fetch: Fetch) -> int:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Quiet, Wanted
+from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Wanted
 from rookery.broker.handlers.locate import Locator
+from rookery.broker.handlers.quiet import Quiet
 from rookery.broker.log.partition_log import Isolation
 from rookery.broker.quotas.replication import Replica, ReplicationQuota
 from rookery.broker.replication.partition import Partition
@@ -38,8 +39,10 @@ class FetchRead:
         wanted: Sequence[Wanted],
         quota: ReplicationQuota,
         *,
+        in_session: bool = False,
         news_only: bool = False,
     ) -> None:
+        self._in_session = in_session
         self._news_only = news_only
         self._locator = locator
         self._quota = quota
@@ -92,7 +95,7 @@ class FetchRead:
                 self._acknowledged(quiet.partition, wanted.request)
             except KafkaError:
                 return False  # the read will say what is wrong
-        return quiet.lasts(wanted)
+        return quiet.lasts(wanted.high_watermark, wanted.log_start_offset)
 
     def _read_one(self, place: int, wanted: Wanted, left: int, min_one: bool) -> PartitionData:
         asked, key = wanted.request, wanted.key
@@ -120,11 +123,10 @@ class FetchRead:
                 self._quota.took(len(read.data))
         except KafkaError as error:
             return self._refusal(wanted, error)
-        leading = partition.leading
-        if leading is not None and diverging is None and offset >= partition.log.bound(self._isolation):
-            wanted.quiet = Quiet(partition, leading, partition.log.log.end_offset)
-        else:
-            wanted.quiet = None
+        if self._in_session:
+            has_all = diverging is None and offset >= partition.log.bound(self._isolation)
+            leading = partition.leading if has_all else None
+            wanted.quiet = Quiet(partition, leading, partition.log.log.end_offset) if leading is not None else None
         aborted = None
         if read.aborted is not None:
             aborted = [

@@ -8,17 +8,18 @@ repeated or lost request: 0 begins a session, each further one carries the next 
 
 from collections.abc import Iterable, Iterator
 from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from rookery.broker.replication.partition import Partition
-from rookery.broker.replication.replica_state import LeaderState
 from rookery.core.errors import (
     FetchSessionIdNotFoundError,
     FetchSessionTopicIdError,
     InvalidFetchSessionEpochError,
 )
 from rookery.core.wire.apis.fetch import FetchPartition, FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from rookery.broker.handlers.quiet import Quiet
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
@@ -36,25 +37,6 @@ class Key(NamedTuple):
     partition: int
 
 
-class Quiet(NamedTuple):
-    """A partition that had nothing more for a client, and what tells whether it still has not."""
-
-    partition: Partition
-    leading: LeaderState
-    end_offset: int
-
-    def lasts(self, wanted: "Wanted") -> bool:
-        """Whether a read would find what the last one found, and nothing that the client was not told. A
-        leader's view lives as long as its epoch, so the same one means that nothing else has changed."""
-        log = self.partition.log
-        return (
-            self.partition.leading is self.leading
-            and log.log.end_offset == self.end_offset
-            and log.high_watermark == wanted.high_watermark
-            and log.log.start_offset == wanted.log_start_offset
-        )
-
-
 class Wanted:
     """One partition of a fetch: what is asked for, and what the client was told last."""
 
@@ -66,6 +48,7 @@ class Wanted:
         self.high_watermark = -1
         self.log_start_offset = -1
         self.quiet: Quiet | None = None
+        """Set while the partition is known to have nothing for this request."""
 
     def ask(self, request: FetchPartition) -> None:
         """The client wants something else from now on."""

@@ -59,7 +59,7 @@ def _read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
 
 def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
     """The records section of a batch with these bases, uncompressed."""
-    parts = []
+    parts: list[bytes] = []
     for offset, timestamp, key, value, headers in records:
         fields = (
             b"\0",
