@@ -6,6 +6,7 @@ Grafana itself is not run here: its queries are, one by one, against the scrape.
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.cluster.load import Load
 from tests.cluster.local import wait_for
@@ -15,6 +16,7 @@ from tests.unit.deploy.promql import dashboard_queries
 
 TOPIC = "watched"
 PARTITIONS = 6
+GROUP = "watcher"
 QUIET = {
     "cluster: Errors answered per second",
 }
@@ -31,6 +33,15 @@ def settled(server: Prometheus, expression: str, expected: float, timeout_s: flo
     wait_for(lambda: server.value(expression) == expected, f"{expression} to be {expected}", timeout_s)
 
 
+def commit(cluster: ContainerCluster, offset: int) -> None:
+    """What a group has read of partition 0."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP})
+    place = TopicPartition(TOPIC, 0, offset)
+    (committed,) = consumer.commit(offsets=[place], asynchronous=False) or []
+    assert committed.error is None
+    consumer.close()
+
+
 @pytest.mark.row(75, 152)
 def test_every_node_is_scraped_and_every_query_of_every_dashboard_resolves(
     cluster: ContainerCluster, server: Prometheus
@@ -38,6 +49,7 @@ def test_every_node_is_scraped_and_every_query_of_every_dashboard_resolves(
     cluster.create_topic(TOPIC, PARTITIONS)
     cluster.wait_in_sync(TOPIC, PARTITIONS)
     wait_for(lambda: server.targets_up() == 3, "three targets")
+    commit(cluster, 0)
     with Load(cluster, TOPIC, PARTITIONS):
         busy = f'rookery:messages_in:rate1m{{topic="{TOPIC}"}} > 0'
         wait_for(lambda: server.query(busy), "the topic's rate")
@@ -72,3 +84,14 @@ def test_series_and_alerts_follow_a_kill_and_the_return(mended: ContainerCluster
     wait_for(lambda: not server.firing() & expected, "the alerts to clear", 60)
     settled(server, "max(kafka_brokers)", 3)
     settled(server, "rookery:under_replicated_partitions", 0)
+
+
+@pytest.mark.row(45)
+def test_a_group_whose_records_were_deleted_unread_is_alerted(cluster: ContainerCluster, server: Prometheus) -> None:
+    """Deletion does not wait for the group; it is told, and the alert clears when the group has moved on."""
+    commit(cluster, 0)
+    (deleted,) = cluster.admin().delete_records([TopicPartition(TOPIC, 0, 5)]).values()
+    assert deleted.result(30).low_watermark == 5
+    wait_for(lambda: "RookeryConsumerBehindLogStart" in server.firing(), "the alert", 60)
+    commit(cluster, 5)
+    wait_for(lambda: "RookeryConsumerBehindLogStart" not in server.firing(), "the alert to clear", 60)

@@ -15,7 +15,7 @@ SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(\{[^ ]*\})? \S+$", re.MULTILINE)
 @pytest.fixture(scope="session")
 def scrape() -> Iterator[str]:
     """/metrics of a node that has led, written, served and lost track of nothing."""
-    with local_cluster(1) as cluster:
+    with local_cluster(1, rookery__group__lag__interval__ms="200") as cluster:
         cluster.create_topic(TOPIC, partitions=2)
         producer = Producer({"bootstrap.servers": cluster.bootstrap})
         producer.produce(TOPIC, b"value", partition=0)
@@ -25,11 +25,12 @@ def scrape() -> Iterator[str]:
         assert wait_for(lambda: consumer.poll(1), "the record").value() == b"value"
         consumer.commit(asynchronous=False)
         consumer.close()
-        yield wait_for(lambda: _complete(cluster.http(1, "/metrics")), "a scrape with the room on disk")
+        yield wait_for(lambda: _complete(cluster.http(1, "/metrics")), "a scrape with everything")
 
 
 def _complete(text: str) -> str | None:
-    return text if "rookery_log_directory_free_bytes{" in text else None
+    late = ("rookery_log_directory_free_bytes{", "kafka_consumergroup_lag{")
+    return text if all(name in text for name in late) else None
 
 
 @pytest.fixture(scope="session")

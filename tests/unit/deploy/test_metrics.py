@@ -35,6 +35,9 @@ MUST_HAVE = {
         "under_replicated_partition",
     ),
     "kafka_": ("brokers", "broker_info"),
+    "kafka_consumergroup_": (
+        "lag", "lag_sum", "current_offset", "current_offset_sum", "members", "group_lag_seconds",
+    ),
     "process_": ("open_fds", "resident_memory_bytes", "cpu_seconds_total"),
     "rookery_": (
         "request_seconds_bucket", "event_loop_lag_seconds_bucket", "log_directory_free_bytes",

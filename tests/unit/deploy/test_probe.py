@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.broker.node.probe import main, page
+from rookery.broker.node.probe import address, main
 from rookery.core.config.loading import load
 from rookery.core.config.options import ConfigError
 
@@ -69,5 +69,10 @@ def test_the_environment_moves_the_port(
 
 def test_without_a_port_there_is_nobody_to_ask() -> None:
     with pytest.raises(ConfigError, match="host:port is needed"):
-        page(load([]).settings)
-    assert page(load([("file", {"rookery.http.listener": "[::1]:8080"})]).settings) == "http://[::1]:8080/readyz"
+        address(load([]).settings)
+
+
+def test_what_listens_everywhere_is_asked_here() -> None:
+    asked = {"0.0.0.0:80": ("127.0.0.1", 80), "[::1]:81": ("::1", 81), ":82": ("127.0.0.1", 82)}
+    for listener, expected in asked.items():
+        assert address(load([("file", {"rookery.http.listener": listener})]).settings) == expected

@@ -1,29 +1,17 @@
-"""Other shapes than three equal nodes: controllers apart from brokers, and a service written for Kafka's image."""
+"""A service written for Kafka's image runs with this image dropped in."""
 
 import json
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.cluster.local import wait_for
-from tests.containers.cluster import compose_cluster, fetch, free_ports
+from tests.containers.cluster import fetch, free_ports
 from tests.containers.image import run
+from tests.containers.records import round_trip
 from tests.unit.deploy.test_seed_service import SERVICE
 
 NAME = "rookery-test-seed"
-
-
-@pytest.mark.row(152)
-def test_controllers_apart_from_brokers(image: str) -> None:
-    with compose_cluster("compose.dedicated.yaml", "broker", image, "rookery-test-dedicated") as cluster:
-        cluster.create_topic("orders", 3)
-        cluster.wait_in_sync("orders", 3)
-        cluster.wait_healthy()
-        round_trip(cluster.bootstrap, "orders")
-        cluster.compose("kill", "controller-1")
-        cluster.kill(1)
-        round_trip(cluster.bootstrap, "orders")
 
 
 @pytest.fixture
@@ -59,21 +47,3 @@ def ready(http: str) -> bool:
         return fetch(f"http://{http}/readyz") == "ok\n"
     except OSError:
         return False
-
-
-def round_trip(bootstrap: str, topic: str) -> None:
-    """One record in and out again."""
-    results: list[tuple[object, int | None, int | None]] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.timeout.ms": 30_000})
-    producer.produce(
-        topic, b"value", on_delivery=lambda error, sent: results.append((error, sent.partition(), sent.offset()))
-    )
-    producer.flush(40)
-    ((error, partition, offset),) = results
-    assert error is None
-    assert partition is not None
-    assert offset is not None
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-used", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, partition, offset)])
-    assert wait_for(lambda: consumer.poll(1), "the record").value() == b"value"
-    consumer.close()
