@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def link_home(folder: Path) -> Path:
 
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
+def spark_session(settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     with tempfile.TemporaryDirectory(prefix="rookery-spark-") as name:
         folder = Path(name)
         os.environ.update(
@@ -43,6 +43,7 @@ def spark_session() -> Iterator[SparkSession]:
             .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
+            .config(map=dict(settings or {}))
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("ERROR")

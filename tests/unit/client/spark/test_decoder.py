@@ -2,6 +2,8 @@
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from rookery.client.spark import schema
@@ -11,8 +13,9 @@ from rookery.client.spark.offsets import Range
 from rookery.client.spark.option_values import OptionError
 from rookery.core.errors import CorruptMessageError
 from rookery.core.wire.apis.fetch import AbortedTransaction
-from rookery.core.wire.batch import stamp_append_time
+from rookery.core.wire.batch import read_header, stamp_append_time, write_header
 from rookery.core.wire.markers import Marker, MarkerType, build_marker
+from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import Codec, Record, RecordHeader, build_batch
 
 ALL = schema.names(True)
@@ -132,3 +135,38 @@ def test_damage_is_found() -> None:
     data[-1] ^= 1
     with pytest.raises(CorruptMessageError):
         rows(data)
+
+
+blobs = st.none() | st.binary(max_size=200)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.integers(-(2**40), 2**40), blobs, blobs), min_size=1, max_size=40),
+    st.sampled_from(list(Codec)),
+)
+def test_columns_are_what_reading_record_by_record_gives(
+    drawn: list[tuple[int, int, bytes | None, bytes | None]], codec: Codec
+) -> None:
+    offset, records = 0, []
+    for gap, time, key, value in drawn:
+        offset += gap + 1
+        records.append(Record(offset, MS + time, key, value, [RecordHeader("h", b"")] if gap % 2 else ()))
+    data = build_batch(records, codec=codec)
+    columns = ("offset", "timestamp", "key", "value")
+    (batch,) = Decoder(Range("t", 0, 0, 1 << 40), columns).decode(data)
+    assert batch.column("offset").to_pylist() == [record.offset for record in records]
+    assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [r.timestamp * 1000 for r in records]
+    assert batch.column("key").to_pylist() == [record.key for record in records]
+    assert batch.column("value").to_pylist() == [record.value for record in records]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 9, 30])
+def test_records_that_do_not_fit_their_batch_are_refused(cut: int) -> None:
+    """A checksum that fits says nothing of the records inside."""
+    records = bytearray(build_batch(some(0, 5)))
+    header = read_header(records)
+    shorter = records[:-cut]
+    write_header(shorter, header)
+    with pytest.raises(WireError):
+        rows(shorter)

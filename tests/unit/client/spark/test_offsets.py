@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.client.spark import offsets as kept
@@ -26,6 +26,7 @@ def test_the_text_has_one_order() -> None:
     assert text(dict(reversed(offsets.items()))) == text(offsets)
 
 
+@settings(deadline=None)
 @given(sizes, sizes)
 def test_there_and_back(offsets: Offsets, start: Offsets) -> None:
     value = json.loads(text(offsets, start))
@@ -41,6 +42,7 @@ def test_the_first_offset_knows_that_it_is_the_first() -> None:
     assert not is_initial(kept.to_json({("t", 0): 100}))
 
 
+@settings(deadline=None)
 @given(sizes, st.integers(1, 50_000))
 def test_a_limit_takes_from_every_partition_and_never_too_much(end: Offsets, most: int) -> None:
     start = dict.fromkeys(end, 0)
@@ -69,6 +71,7 @@ range_lists = st.lists(st.integers(1, 10_000), min_size=1, max_size=6).map(
 )
 
 
+@settings(deadline=None)
 @given(range_lists, st.none() | st.integers(1, 40), st.none() | st.integers(1, 5_000))
 def test_a_split_loses_and_repeats_nothing(ranges: list[Range], least: int | None, most: int | None) -> None:
     parts = split(ranges, least, most)
