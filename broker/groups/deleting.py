@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from rookery.broker.groups.group import Group, GroupState
+from rookery.broker.groups.group import Group
+from rookery.broker.groups.group_state import GroupState
 from rookery.broker.groups.offsets import Since
 from rookery.broker.groups.records import NO_TIMESTAMP, GroupRecord, OffsetRecord
 from rookery.broker.groups.state import GroupsState

@@ -17,9 +17,8 @@ a record that each answer which depends on it waits for, so no member acts on an
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 
+from rookery.broker.groups.group_state import REACHED_FROM, GroupOptions, GroupState
 from rookery.broker.groups.joining import Join, not_joined, not_synced
 from rookery.broker.groups.members import Identity, Member, Members
 from rookery.broker.groups.offsets import Offsets
@@ -40,38 +39,6 @@ from rookery.core.wire.apis.sync_group import SyncGroupRequest, SyncGroupRespons
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member that never got an answer may block a rebalance: its client may have gone unnoticed."""
-
-
-class GroupState(Enum):
-    """Spelled as DescribeGroups shows them."""
-
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-_BEFORE = {
-    GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
-    GroupState.PREPARING_REBALANCE: {GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE},
-    GroupState.COMPLETING_REBALANCE: {GroupState.PREPARING_REBALANCE},
-    GroupState.STABLE: {GroupState.COMPLETING_REBALANCE},
-    GroupState.DEAD: {GroupState.EMPTY},
-}
-"""The table above: from where each state may be reached."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupOptions:
-    """The options that groups obey, by Kafka's names."""
-
-    min_session_timeout_ms: int = 6_000
-    max_session_timeout_ms: int = 1_800_000
-    initial_rebalance_delay_ms: int = 3_000
-    max_size: int = 2**31 - 1
-    offset_metadata_max_bytes: int = 4096
-    offsets_retention_ms: int = 10_080 * 60_000
 
 
 class Group:
@@ -515,7 +482,7 @@ class Group:
         return member
 
     def _become(self, state: GroupState, now: Instant | None = None) -> None:
-        if self.state not in _BEFORE[state]:
+        if self.state not in REACHED_FROM[state]:
             raise RuntimeError(f"group {self.id!r} cannot go from {self.state.value} to {state.value}")
         self.state = state
         if now is not None:

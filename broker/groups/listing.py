@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 
-from rookery.broker.groups.group import Group, GroupState
+from rookery.broker.groups.group import Group
+from rookery.broker.groups.group_state import GroupState
 from rookery.broker.groups.members import Member
 from rookery.broker.groups.state import GroupsState
 from rookery.core.errors import ErrorCode

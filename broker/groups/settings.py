@@ -1,7 +1,7 @@
 """The options of a node that groups live by."""
 
 from rookery.broker.coordination.internal_topic import InternalTopic
-from rookery.broker.groups.group import GroupOptions
+from rookery.broker.groups.group_state import GroupOptions
 from rookery.core.config import node
 from rookery.core.config.options import Settings
 

@@ -7,7 +7,8 @@ live as when the log is read after a change of leadership.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rookery.broker.groups.group import Group, GroupOptions, GroupState
+from rookery.broker.groups.group import Group
+from rookery.broker.groups.group_state import GroupOptions, GroupState
 from rookery.broker.groups.joining import Join
 from rookery.broker.groups.members import Identity
 from rookery.broker.groups.offsets import NO_PRODUCER

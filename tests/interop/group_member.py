@@ -17,6 +17,8 @@ SESSION_MS = 6_000
 HEARTBEAT_MS = 500
 POLL_MS = 100
 METADATA_MS = 1_000
+PATIENT_POLL_MS = 2_000
+"""kafka-python forgets a rebalance that does not end within one poll."""
 
 
 class Output:
@@ -116,7 +118,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, options: dict[str, Any]
         consumer.subscribe([topic])
     output = Output()
     while not stop.is_set():
-        batches = consumer.poll(POLL_MS)
+        batches = consumer.poll(PATIENT_POLL_MS)
         output.assigned(consumer.assignment())
         for partition, messages in batches.items():
             for message in messages:

@@ -52,6 +52,7 @@ PURE = (
     "broker/groups/committing.py",
     "broker/groups/deleting.py",
     "broker/groups/group.py",
+    "broker/groups/group_state.py",
     "broker/groups/joining.py",
     "broker/groups/lag.py",
     "broker/groups/listing.py",

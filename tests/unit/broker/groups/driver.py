@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from rookery.broker.groups.group import GroupOptions
+from rookery.broker.groups.group_state import GroupOptions
 from rookery.broker.groups.joining import Join
 from rookery.broker.groups.records import GroupsRecord, decode, encode
 from rookery.broker.groups.state import GroupsState

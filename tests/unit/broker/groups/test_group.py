@@ -2,7 +2,8 @@
 
 import pytest
 
-from rookery.broker.groups.group import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupOptions
+from rookery.broker.groups.group import NEW_MEMBER_JOIN_TIMEOUT_MS
+from rookery.broker.groups.group_state import GroupOptions
 from rookery.core.errors import ErrorCode
 from tests.unit.broker.groups.driver import RANGE, Driver, subscription
 

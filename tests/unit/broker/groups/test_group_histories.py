@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rookery.broker.groups.group import GroupOptions
+from rookery.broker.groups.group_state import GroupOptions
 from rookery.broker.groups.members import Identity
 from rookery.core.errors import ErrorCode, KafkaError
 from tests.unit.broker.groups.driver import GROUP, Caller, Driver

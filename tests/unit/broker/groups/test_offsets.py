@@ -4,7 +4,7 @@ import pytest
 
 from rookery.broker.groups.committing import commit, fetch
 from rookery.broker.groups.deleting import delete_group, delete_offsets, drop_topics, expire
-from rookery.broker.groups.group import GroupOptions
+from rookery.broker.groups.group_state import GroupOptions
 from rookery.broker.groups.listing import described, listed
 from rookery.broker.groups.records import GroupMetadataValue, GroupRecord, OffsetCommitValue, OffsetRecord
 from rookery.core.errors import ErrorCode, KafkaError
