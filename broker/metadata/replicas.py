@@ -137,8 +137,8 @@ class Replicas(Service):
 
     def _configure(self, resources: Iterable[im.ConfigResource]) -> None:
         """Options of topics changed, or the broker's own, on which those of all topics stand."""
-        topics = {r.name for r in resources if r.type is im.ResourceType.TOPIC}
-        everything = any(r.type is im.ResourceType.BROKER for r in resources)
+        topics = {r.name for r in resources if r.type == im.ResourceType.TOPIC}
+        everything = any(r.type == im.ResourceType.BROKER for r in resources)
         for partition in self._partitions:
             if everything or partition.topic in topics:
                 partition.settings, partition.log.config = self._options_of(partition.topic)

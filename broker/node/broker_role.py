@@ -259,10 +259,17 @@ class BrokerRole:
         for topic in changes.topics_removed:
             self.topic_metrics.forget(topic.name)
         if changes.configs:
-            now = self._settings_now(changes.after)
-            self.leader_quota.rate = now[keys.LEADER_REPLICATION_THROTTLED_RATE]
-            self.follower_quota.rate = now[keys.FOLLOWER_REPLICATION_THROTTLED_RATE]
+            self._reconfigure(self._settings_now(changes.after))
         self.lifecycle.metadata_changed()
+
+    def _reconfigure(self, settings: Settings) -> None:
+        """What may change while the broker runs, besides the options that topics stand on."""
+        self.leader_quota.rate = settings[keys.LEADER_REPLICATION_THROTTLED_RATE]
+        self.follower_quota.rate = settings[keys.FOLLOWER_REPLICATION_THROTTLED_RATE]
+        try:
+            self.server.limits.settings = ServerSettings.of(settings)
+        except ConfigError as error:
+            _log.warning("config.unusable", reason=str(error), todo="the limits on connections stay as they were")
 
     def _limit_of(self, followed: Followed) -> ReplicationQuota | None:
         """What holds a replica of this broker back while it catches up."""

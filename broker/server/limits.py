@@ -7,13 +7,14 @@ class ConnectionLimits:
     """Counts connections, in total and by address."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._settings = settings
+        self.settings = settings
+        """May be replaced at any time; who is connected stays."""
         self._by_ip: dict[str, int] = {}
         self.count = 0
 
     def admit(self, ip: str) -> str | None:
         """Count one more from `ip`; or, when it may not come in, the option that forbids it."""
-        settings = self._settings
+        settings = self.settings
         if self.count >= settings.connections_max:
             return f"max.connections={settings.connections_max}"
         here = self._by_ip.get(ip, 0)
