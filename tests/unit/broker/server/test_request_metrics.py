@@ -45,7 +45,7 @@ async def test_requests_are_published_as_dashboards_expect() -> None:
     assert value("rookery_request_seconds_bucket", {**labels, "le": "+Inf"}) == 1
     assert value("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent") == pytest.approx(0.75)
     text = await metrics.render()
-    assert b'kafka_network_requestmetrics_totaltimems{quantile="0.99",request="Produce"}' in text
+    assert b'kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"}' in text
 
 
 def test_topics_are_published_and_forgotten() -> None:
