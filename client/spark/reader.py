@@ -32,9 +32,11 @@ class RookeryReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
+        """The plan. A partition that came or went while it was made is not part of it."""
         planner = Planner(self._options)
-        start = planner.starting()
-        tasks = planner.tasks(start, planner.ending(), self._columns)
+        start, end = planner.starting(), planner.ending()
+        both = start.keys() & end.keys()
+        tasks = planner.tasks(start, {key: end[key] for key in both}, self._columns)
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

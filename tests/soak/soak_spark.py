@@ -16,6 +16,7 @@ from tests.spark.topics import numbered, write
 KILLS_MAX = 20
 PARTITIONS = 3
 RECORDS = 200
+START_S = 300.0
 
 
 def start(cluster: LocalCluster, lake: Path) -> "subprocess.Popen[bytes]":
@@ -38,19 +39,29 @@ def main(budget_s: float) -> dict[str, object]:
         cluster.create_topic("t", PARTITIONS, 3)
         while kills < KILLS_MAX and (time.monotonic() < deadline or not kills):
             driver = start(cluster, lake)
-            until = time.monotonic() + chance.uniform(10, 40)
-            while time.monotonic() < until and driver.poll() is None:
+            before, begun = planned(lake), time.monotonic()
+            kill_at = float("inf")
+            while time.monotonic() < kill_at:
                 write(cluster, "t", numbered(written, RECORDS, PARTITIONS))
                 written += RECORDS
                 time.sleep(0.5)
-            if driver.poll() is not None:
-                raise AssertionError(f"the driver ended by itself with {driver.returncode}")
+                if driver.poll() is not None:
+                    raise AssertionError(f"the driver ended by itself with {driver.returncode}")
+                if planned(lake) > before:
+                    kill_at = min(kill_at, time.monotonic() + chance.uniform(0, 5))
+                elif time.monotonic() - begun > START_S:
+                    raise AssertionError(f"the driver planned no batch within {START_S:.0f} s")
             os.killpg(driver.pid, signal.SIGKILL)
             driver.wait()
             kills += 1
         finish(cluster, lake)
         check(lake, written)
     return {"kills": kills, "records": written}
+
+
+def planned(lake: Path) -> int:
+    """How many micro-batches the checkpoint knows of."""
+    return len(list((lake / "_checkpoint" / "offsets").glob("[0-9]*")))
 
 
 def finish(cluster: LocalCluster, lake: Path) -> None:

@@ -12,6 +12,9 @@ from rookery.client.spark import archive
 from tests.cluster.local import LocalCluster
 from tests.spark.topics import write
 
+pytestmark = pytest.mark.timeout(600)
+"""The first test of a run also starts Java and the cluster."""
+
 DAY_MS = 24 * 3600 * 1000
 
 

@@ -13,6 +13,9 @@ from rookery.client.spark.planner import Planner
 from tests.cluster.local import LocalCluster
 from tests.spark.topics import numbered, write
 
+pytestmark = pytest.mark.timeout(600)
+"""The first test of a run also starts Java and the cluster."""
+
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:

@@ -9,6 +9,9 @@ from rookery.core.wire.records import Codec, RecordHeader
 from tests.cluster.local import LocalCluster, wait_for
 from tests.spark.topics import high_watermark, load, numbered, numbers, write
 
+pytestmark = pytest.mark.timeout(600)
+"""The first test of a run also starts Java and the cluster."""
+
 PARTITIONS = 3
 
 

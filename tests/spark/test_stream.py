@@ -8,6 +8,9 @@ from pyspark.sql import SparkSession
 from tests.cluster.local import LocalCluster, wait_for
 from tests.spark.topics import grow, high_watermark, load, numbered, numbers, write
 
+pytestmark = pytest.mark.timeout(600)
+"""The first test of a run also starts Java and the cluster."""
+
 
 def archive(spark: SparkSession, cluster: LocalCluster, topic: str, folder: Path, **options: str) -> list[str]:
     """Copy what is there now into Parquet files; returns the ends of the micro-batches."""
@@ -26,7 +29,7 @@ def archive(spark: SparkSession, cluster: LocalCluster, topic: str, folder: Path
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(300)
     failure = query.exception()
     assert failure is None, failure
     return [progress["sources"][0]["endOffset"] for progress in query.recentProgress]
@@ -91,7 +94,7 @@ def test_batch_and_streaming_writes(spark: SparkSession, cluster: LocalCluster, 
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(300)
     copied = load(spark, cluster, "copied", includeHeaders="true").collect()
     assert sorted(int(bytes(row.value)) for row in copied) == list(range(200))
     for row in copied:
