@@ -95,8 +95,21 @@ def test_producers_of_a_partition_are_described(admin: JavaAdmin, topic: str) ->
 
 
 def test_acls_are_disabled_without_an_authorizer(admin: JavaAdmin) -> None:
-    with pytest.raises(JavaAdminError, match="SecurityDisabledException"):
-        admin("describeAcls")
+    for call in (("describeAcls",), ("createAcl", "orders"), ("deleteAcls",)):
+        with pytest.raises(JavaAdminError, match="SecurityDisabledException"):
+            admin(*call)
+
+
+def test_offsets_of_groups_are_set_shown_and_deleted(admin: JavaAdmin, topic: str) -> None:
+    admin("alterGroupOffset", "readers", topic, 0, 2)
+    admin("alterGroupOffset", "readers", topic, 1, 0)
+    assert "readers" in admin("listGroups")
+    assert admin("describeGroup", "readers") == "EMPTY"
+    assert admin("listGroupOffsets", "readers") == {f"{topic}-0": 2, f"{topic}-1": 0}
+    admin("deleteGroupOffset", "readers", topic, 1)
+    assert admin("listGroupOffsets", "readers") == {f"{topic}-0": 2}
+    admin("deleteGroup", "readers")
+    assert "readers" not in admin("listGroups")
 
 
 @pytest.mark.row(70, 71)

@@ -19,6 +19,7 @@ import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.DescribeClusterOptions;
 import org.apache.kafka.clients.admin.DescribeConfigsOptions;
+import org.apache.kafka.clients.admin.GroupListing;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -26,14 +27,22 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.QuorumInfo;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
+import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.resource.PatternType;
+import org.apache.kafka.common.resource.ResourcePattern;
+import org.apache.kafka.common.resource.ResourceType;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
@@ -117,7 +126,36 @@ public class AdminCalls {
                 .partitionResult(partition(words[0], words[1])).get().activeProducers().stream()
                 .map(one -> List.of(one.producerEpoch(), one.lastSequence())).toList();
             case "describeAcls" -> admin.describeAcls(AclBindingFilter.ANY).values().get().size();
+            case "createAcl" -> {
+                admin.createAcls(List.of(new AclBinding(
+                    new ResourcePattern(ResourceType.TOPIC, words[0], PatternType.LITERAL),
+                    new AccessControlEntry("User:someone", "*", AclOperation.READ, AclPermissionType.ALLOW)))).all().get();
+                yield "done";
+            }
+            case "deleteAcls" -> admin.deleteAcls(List.of(AclBindingFilter.ANY)).all().get().size();
             case "describeMetadataQuorum" -> quorum();
+            case "alterGroupOffset" -> {
+                admin.alterConsumerGroupOffsets(words[0], Map.of(partition(words[1], words[2]),
+                    new OffsetAndMetadata(Long.parseLong(words[3])))).all().get();
+                yield "done";
+            }
+            case "listGroups" -> admin.listGroups().all().get().stream().map(GroupListing::groupId).sorted().toList();
+            case "describeGroup" -> admin.describeConsumerGroups(List.of(words[0])).all().get().get(words[0])
+                .groupState().name();
+            case "listGroupOffsets" -> {
+                Map<String, Object> found = new TreeMap<>();
+                admin.listConsumerGroupOffsets(words[0]).partitionsToOffsetAndMetadata().get()
+                    .forEach((place, offset) -> found.put(place.toString(), offset.offset()));
+                yield found;
+            }
+            case "deleteGroupOffset" -> {
+                admin.deleteConsumerGroupOffsets(words[0], Set.of(partition(words[1], words[2]))).all().get();
+                yield "done";
+            }
+            case "deleteGroup" -> {
+                admin.deleteConsumerGroups(List.of(words[0])).all().get();
+                yield "done";
+            }
             default -> throw new IllegalArgumentException(call);
         };
     }
