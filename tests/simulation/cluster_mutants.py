@@ -72,6 +72,7 @@ def _with(*actions: str, **settings: Any) -> Callable[[Swarm], None]:
 
     def aim(swarm: Swarm) -> None:
         swarm.weights.update(dict.fromkeys(actions, 4.0))
+        swarm.duration_s, swarm.fault_s = 15.0, min(swarm.fault_s, 1.0)
         swarm.topics = [
             replace(plan, unclean=False, min_insync=max(plan.min_insync, min(2, plan.replication_factor)))
             for plan in swarm.topics
@@ -306,7 +307,7 @@ MUTANTS = (
     Mutant(
         "joining replica ignored",
         "the high watermark does not wait for a replica whose entry is proposed",
-        LOSS,
+        (*LOSS, "liveness"),
         (
             (PendingExpand, "maximal", property(lambda pending: pending.committed.isr)),
             (LeaderState, "_advance", _advance_without_joining),

@@ -201,10 +201,13 @@ class Nemesis:
         self._world.controller_ask(q.ElectLeadersRequest(q.ElectionType.PREFERRED, all_partitions=True))
 
     def reassign(self) -> None:
-        """Other brokers, or the same in another order."""
+        """Other brokers, or the same in another order; one at a time."""
         place = self._rng.choice(self._world.places)
         count = self._world.plan(place).replication_factor
         target = tuple(self._rng.sample(sorted(self._world.brokers), count))
+        partition = self._world.image_partition(place)
+        if partition is None or partition.reassigning:
+            return
         self._world.controller_ask(q.ReassignPartitionsRequest((q.Reassignment(*place, target),)))
 
     def delete_records(self) -> None:

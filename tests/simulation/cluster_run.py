@@ -114,10 +114,10 @@ class Simulation:
 
     def _check_failures(self) -> None:
         for message, error in self.world.loop.failures:
-            if isinstance(error, Violation):
-                raise error
+            _raise_inner(error)
             raise Violation(f"unhandled: {message}: {error!r}") from error
         for broker, error in self.world.exits:
+            _raise_inner(error)
             raise Violation(f"broker {broker} failed: {error!r}") from error
 
     # --- the end ---------------------------------------------------------------------------------------------
@@ -158,6 +158,15 @@ class Simulation:
             lines.append(f"{place}: {world.image_partition(place)} (watermark, end) {ends}")
         brokers = {n: (b.up, b.ready, world.observer.image.active(n)) for n, b in world.brokers.items()}
         return "; ".join([*lines, f"brokers (up, ready, active) {brokers}"])
+
+
+def _raise_inner(error: BaseException | None) -> None:
+    """A violation that was found within a broker's task."""
+    if isinstance(error, Violation):
+        raise error
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            _raise_inner(each)
 
 
 def run(seed: int) -> Result:
