@@ -191,6 +191,13 @@ def test_kafka_go_writer_balances_by_bytes(node: LocalCluster) -> None:
     assert max(sizes.values()) <= 1.1 * min(sizes.values())
 
 
+@pytest.mark.row(24)
+def test_kafka_go_writer_takes_turns(node: LocalCluster) -> None:
+    node.create_topic("turns", 3)
+    go.run("turns", node.bootstrap, "turns", 9)
+    assert [end_offset(node, "turns", partition) for partition in range(3)] == [3, 3, 3]
+
+
 @pytest.mark.row(167)
 def test_kafka_go_writer_makes_its_topic(node: LocalCluster) -> None:
     assert go.run("autocreate", node.bootstrap, "made-by-writing") == [{"written": True}]

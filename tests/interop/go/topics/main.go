@@ -7,6 +7,7 @@
 //	topics delete BOOTSTRAP TOPIC
 //	topics conn BOOTSTRAP TOPIC                           the low-level Conn: write, read a batch, seek, ask for offsets
 //	topics balance BOOTSTRAP TOPIC COUNT                  LeastBytes over all partitions
+//	topics turns BOOTSTRAP TOPIC COUNT                    RoundRobin over all partitions
 //	topics async BOOTSTRAP TOPIC COUNT                    Async, delivered by Close
 //	topics autocreate BOOTSTRAP TOPIC                     AllowAutoTopicCreation and its retry loop
 //	topics several BOOTSTRAP TOPIC OTHER_TOPIC            one Writer, the topic on each message
@@ -139,9 +140,9 @@ func conn(ctx context.Context) {
 	check(to.Close())
 }
 
-func balance(ctx context.Context) {
+func balance(ctx context.Context, balancer kafka.Balancer) {
 	to := writer()
-	to.Balancer = &kafka.LeastBytes{}
+	to.Balancer = balancer
 	messages := make([]kafka.Message, number(4))
 	for n := range messages {
 		messages[n] = kafka.Message{Key: []byte("the same key"), Value: []byte(strings.Repeat("x", 1+n%100))}
@@ -230,7 +231,9 @@ func main() {
 	case "conn":
 		conn(ctx)
 	case "balance":
-		balance(ctx)
+		balance(ctx, &kafka.LeastBytes{})
+	case "turns":
+		balance(ctx, &kafka.RoundRobin{})
 	case "async":
 		async(ctx)
 	case "autocreate":
