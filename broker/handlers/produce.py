@@ -24,10 +24,12 @@ from rookery.broker.server.topic_metrics import TopicMetrics
 from rookery.core.clock import Clock
 from rookery.core.errors import (
     InvalidRequiredAcksError,
+    InvalidTopicError,
     KafkaError,
     TransactionalIdAuthorizationFailedError,
     UnsupportedVersionError,
 )
+from rookery.core.metadata.topic_names import INTERNAL
 from rookery.core.wire.apis.produce import (
     PRODUCE,
     PartitionProduceResponse,
@@ -94,6 +96,8 @@ class ProduceHandler:
                 try:
                     if refusal is not None:
                         raise refusal
+                    if name in INTERNAL:
+                        raise InvalidTopicError(f"{name} is written by its coordinator alone")
                     self._take(run, answer, self._locator.named(name, data.index), data.records)
                 except KafkaError as error:
                     self._errors(run).refuse(answer, name, error)

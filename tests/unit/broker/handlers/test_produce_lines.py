@@ -197,6 +197,13 @@ async def test_line_26_an_unknown_topic_is_never_created_by_producing(broker: Qu
     assert "fresh" not in broker.cluster.image.topic_ids
 
 
+async def test_clients_do_not_write_to_topics_of_coordinators(broker: QuietBroker) -> None:
+    await broker.create("__consumer_offsets")
+    answer = await broker.talk().produce("__consumer_offsets", batch_of(b"x"))
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert broker.partition("__consumer_offsets").log.end_offset == 0
+
+
 async def test_an_offline_directory_is_a_storage_error_that_old_versions_cannot_say(
     broker: QuietBroker,
 ) -> None:
