@@ -22,7 +22,7 @@ DAY_MS = 24 * 3600 * 1000
 def test_topic_to_parquet_by_date(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
     cluster.create_topic("lake", 2, 3)
     job = archive.ArchiveJob(
-        cluster.bootstrap, "lake", str(tmp_path / "lake"), str(tmp_path / "lake" / "_checkpoint"), offsets_max=25
+        cluster.bootstrap, "lake", str(tmp_path / "lake"), str(tmp_path / "lake" / "_checkpoint"), offsets_max=30
     )
     said: list[str] = []
     for run in range(2):
