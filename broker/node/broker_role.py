@@ -61,6 +61,8 @@ from rookery.core.net.network import Network
 from rookery.core.net.tls import Tls
 from rookery.core.service import Service
 
+NO_CONTROLLER_S = 1.5
+LOOK_S = 0.1
 _log = get_logger("broker")
 
 
@@ -295,8 +297,24 @@ class BrokerRole:
 
     async def leave(self, timeout_s: float) -> None:
         """Hand over all leaderships before stopping."""
-        if self._settings[keys.CONTROLLED_SHUTDOWN_ENABLE] and self.lifecycle.running:
-            await self.lifecycle.leave(timeout_s)
+        if not self._settings[keys.CONTROLLED_SHUTDOWN_ENABLE] or not self.lifecycle.running:
+            return
+        leaving = asyncio.ensure_future(self.lifecycle.leave(timeout_s))
+        alone = asyncio.ensure_future(self._without_controller(NO_CONTROLLER_S))
+        try:
+            await asyncio.wait((leaving, alone), return_when=asyncio.FIRST_COMPLETED)
+            if not leaving.done():
+                _log.info("broker.leave.alone", reason="no controller is left to hand leaderships over")
+        finally:
+            leaving.cancel()
+            alone.cancel()
+
+    async def _without_controller(self, seconds: float) -> None:
+        """Until nobody has led the quorum for some time: the last nodes of a cluster that stops as a whole."""
+        lost = 0.0
+        while lost < seconds:
+            await asyncio.sleep(LOOK_S)
+            lost = lost + LOOK_S if self.view.controller_id < 0 else 0.0
 
     async def close(self) -> None:
         self._executor.shutdown(wait=False)
