@@ -6,10 +6,10 @@ NODES  ?= 3
 PORT   ?= 9092
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test check bench soak rows setup stubs docs wheel clean
+.PHONY: help up down test containers check bench soak rows setup stubs docs wheel clean
 
 help:            ## Show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +33,10 @@ down:            ## Stop it
 
 test: $(VENV)/.all    ## Run the whole suite
 	$(BIN)/python -m pytest $(ARGS)
+
+containers: $(VENV)/.all   ## Run the tests in containers, on an engine of their own if none runs
+	.ci/docker-engine
+	$(BIN)/python -m pytest -q -s tests/containers
 
 check: $(VENV)/.all   ## Lint and type-check
 	$(BIN)/ruff check .
