@@ -6,7 +6,7 @@ NODES  ?= 3
 PORT   ?= 9092
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test containers check bench soak rows setup stubs docs wheel clean
+.PHONY: help up down test containers spark check bench soak rows setup stubs docs wheel clean
 
 help:            ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: $(VENV)/.all    ## Run the whole suite
 containers: $(VENV)/.all   ## Run the tests in containers, on an engine of their own if none runs
 	.ci/docker-engine
 	$(BIN)/python -m pytest -q -s tests/containers
+
+spark: $(VENV)/.all   ## Run the tests with Spark
+	$(BIN)/python -m pytest -q tests/spark
 
 check: $(VENV)/.all   ## Lint and type-check
 	$(BIN)/ruff check .
