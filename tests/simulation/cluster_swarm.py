@@ -11,7 +11,7 @@ ACTIONS = (
 )  # fmt: skip
 POINTS = (
     "leader append", "follower append", "truncated", "elected", "clean marker", "reply AlterPartition",
-    "reply RegisterBroker", "reply BrokerHeartbeat",
+    "reply RegisterBroker", "reply Heartbeat",
 )  # fmt: skip
 """Named points at which a process may be killed, or a reply lost."""
 

@@ -30,7 +30,7 @@ from rookery.core.types import TopicPartition
 from tests.simulation.cluster_broker import SimBroker, SimClock, SimMetadataFollower, broker_settings
 from tests.simulation.cluster_loop import Killed, Process, SimLoop, current
 from tests.simulation.cluster_net import SimNetwork
-from tests.simulation.cluster_oracles import Oracles
+from tests.simulation.cluster_oracles import Oracles, Violation
 from tests.simulation.cluster_quorum import Controller, Quorum, QuorumTimes, Rpc, Seat
 from tests.simulation.cluster_swarm import Swarm, TopicPlan
 from tests.simulation.cluster_workload import Consumer, Deleter, Producer
@@ -306,11 +306,15 @@ class World:
 
             @wraps(inner)
             def hooked(*args: Any, **more: Any) -> Any:
-                if before is not None:
-                    before(*args)
-                result = inner(*args, **more)
-                if after is not None:
-                    after(*args)
+                try:
+                    if before is not None:
+                        before(*args)
+                    result = inner(*args, **more)
+                    if after is not None:
+                        after(*args)
+                except Violation as violation:  # a supervisor of the product may catch it
+                    self.loop.failures.append(("oracle", violation))
+                    raise
                 return result
 
             stack.enter_context(patch.object(owner, name, hooked))
@@ -318,6 +322,7 @@ class World:
         oracles = self.oracles
         around(PartitionLog, "advance_high_watermark", before=oracles.watermark_moved)
         around(PartitionLog, "truncate_to", before=lambda log, offset, *_: oracles.truncates(log, offset))
+        around(PartitionLog, "truncate_fully_and_start_at", before=lambda log, *_: oracles.starts.pop(log, None))
         around(PartitionLog, "truncate_to", after=lambda *_: self.at("truncated"))
         around(Partition, "append_as_leader", after=lambda *_: self.at("leader append"))
         around(Partition, "apply_fetched", after=self._fetched)
