@@ -235,6 +235,7 @@ def broker_settings(world: World, node_id: int) -> Settings:
             "broker.heartbeat.interval.ms": str(swarm.heartbeat_ms),
             "replica.lag.time.max.ms": str(swarm.lag_ms),
             "replica.fetch.wait.max.ms": str(swarm.fetch_wait_ms),
+            "replica.fetch.response.max.bytes": str(swarm.response_bytes),
             "replica.high.watermark.checkpoint.interval.ms": str(swarm.watermark_checkpoint_ms),
             "request.timeout.ms": str(swarm.request_timeout_ms),
             "auto.create.topics.enable": "false",

@@ -344,7 +344,7 @@ MUTANTS = (
         "KAFKA-7128: a replica joins at the new leader's old high watermark",
         LOSS,
         ((LeaderState, "_propose_entry", _propose_at_watermark),),
-        _with("kill_leader", "cut_pair", "pause", lag_ms=500, fetch_wait_ms=50),
+        _with("kill_leader", "kill", "elect_preferred", lag_ms=500, response_bytes=300, produce_s=0.05, producers=3),
     ),
     Mutant(
         "entry of an earlier life",

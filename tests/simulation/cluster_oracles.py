@@ -129,6 +129,9 @@ class Oracles:
         allowed = offset >= log.high_watermark or self._world.lossy(log.partition)
         require(allowed, "P7", f"{log.partition}: cut to {offset}, committed", log.high_watermark)
 
+    def begins_anew(self, log: PartitionLog, offset: int, *_: object) -> None:
+        self.starts.pop(log, None)
+
     def recovered(self, broker: SimBroker, damaged: Mapping[TopicPartition, Exception]) -> None:
         """No disk rots here: what was said to be durable is whole after every crash."""
         for place, error in damaged.items():

@@ -322,7 +322,7 @@ class World:
         oracles = self.oracles
         around(PartitionLog, "advance_high_watermark", before=oracles.watermark_moved)
         around(PartitionLog, "truncate_to", before=lambda log, offset, *_: oracles.truncates(log, offset))
-        around(PartitionLog, "truncate_fully_and_start_at", before=lambda log, *_: oracles.starts.pop(log, None))
+        around(PartitionLog, "truncate_fully_and_start_at", before=oracles.begins_anew)
         around(PartitionLog, "truncate_to", after=lambda *_: self.at("truncated"))
         around(Partition, "append_as_leader", after=lambda *_: self.at("leader append"))
         around(Partition, "apply_fetched", after=self._fetched)
