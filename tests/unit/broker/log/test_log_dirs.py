@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import threading
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -549,4 +550,30 @@ async def test_without_threads_everything_happens_at_once() -> None:
     with pytest.raises(KafkaStorageError):
         await _append_durably(dirs, log)
     assert dirs.offline.keys() == {"/a"}
+    await dirs.stop(1)
+
+
+@pytest.mark.invariant("S13")
+async def test_a_device_that_hangs_holds_up_only_its_own_partitions() -> None:
+    dirs = log_dirs(memory(), ["/a", "/b"], config=DURABLE)
+    await dirs.start()
+    slow = await dirs.create(tp(0), TOPIC_ID, directory_id=dirs.dirs[0].directory_id)
+    quick = await dirs.create(tp(1), TOPIC_ID, directory_id=dirs.dirs[1].directory_id)
+    awake = threading.Event()
+    hanging = asyncio.ensure_future(dirs.dirs[0].run(lambda: awake.wait(30)))
+    slow.append_as_leader(batch(1), 0, NOW)
+    waiting = dirs.appended(slow)
+    assert waiting is not None
+    async with asyncio.timeout(10):
+        for _ in range(20):
+            quick.append_as_leader(batch(1), 0, NOW)
+            synced = dirs.appended(quick)
+            assert synced is not None
+            await synced
+        assert not waiting.done()
+        assert slow.log.recovery_point == 0, "nothing is called durable before it is"
+        awake.set()
+        await hanging
+        await waiting
+    assert slow.log.recovery_point == 1
     await dirs.stop(1)

@@ -61,6 +61,7 @@ def test_an_unknown_key_is_warned_of_with_the_nearest_name() -> None:
     )
 
 
+@pytest.mark.row(82)
 def test_a_known_key_without_effect_is_warned_of_with_the_consequence() -> None:
     (warning,) = load([("file", {"zookeeper.connect": "zk:2181"})]).warnings
     assert "there is no ZooKeeper" in warning
