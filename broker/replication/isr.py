@@ -20,6 +20,8 @@ _log = get_logger("broker.replication.isr")
 SLICE = 64
 """Partitions looked over between two turns of the event loop."""
 RETRY_S = 0.1
+REPEAT_S = 1.0
+"""Pause after an answer that is final, unless it came from a controller that was mistaken."""
 _REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 """Answers after which the proposal is dropped; any other failure is settled by the metadata log."""
 
@@ -121,6 +123,6 @@ class InSyncSets(Service):
                 if partition.leading is not None and partition.leading.pending_proposal() == proposal:
                     partition.leading.on_refused()  # and not a later one, which may yet be taken
                 return
-            if not code.retriable and code != ErrorCode.STALE_BROKER_EPOCH:
-                return  # the metadata log brings what is newer than this broker knew
-            await asyncio.sleep(RETRY_S)
+            # whatever the reason: while the metadata log brings nothing newer, the proposal stands and nobody
+            # else will make another
+            await asyncio.sleep(RETRY_S if code.retriable else REPEAT_S)

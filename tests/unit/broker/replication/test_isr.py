@@ -9,6 +9,7 @@ import pytest
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.metadata.cluster_view import ClusterView
+from rookery.broker.replication import isr
 from rookery.broker.replication.isr import InSyncSets
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
@@ -42,15 +43,41 @@ def led(partition_epoch: int) -> im.Partition:
     )
 
 
-@pytest.mark.invariant("P2", "P10")
-async def test_a_refusal_ends_only_the_proposal_it_belongs_to() -> None:
-    """A later one may yet be taken, and until its fate is known its member counts."""
-    controller = SlowController()
+def a_leader(controller: SlowController) -> tuple[InSyncSets, Partition]:
     view = ClusterView(node_id=ME, cluster_id="c")
     sets = InSyncSets(view, Partitions(), controller, ManualClock(), lag_ms_max=1000)
     log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", TopicPartition("orders", 0), TopicLogConfig())
     partition = Partition(UUID(int=1), log, TopicSettings(), node_id=ME, wake=lambda _: None, peers=sets)
     partition.apply(led(1))
+    return sets, partition
+
+
+@pytest.mark.invariant("P10")
+async def test_a_proposal_that_stands_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else would: the ISR would stay as it is until the leader changes."""
+    monkeypatch.setattr(isr, "REPEAT_S", 0.0)
+    controller = SlowController()
+    sets, partition = a_leader(controller)
+    leading = partition.leading
+    assert leading is not None
+    leading.isr = PendingExpand(Committed(frozenset({ME}), 1), 2)
+    proposal = leading.pending_proposal()
+    assert proposal is not None
+    sending = asyncio.get_running_loop().create_task(sets._send(partition, proposal))
+    await asyncio.sleep(0)
+    controller.asked[0][1].set_result(ErrorCode.INVALID_REQUEST)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert len(controller.asked) == 2
+    controller.asked[1][1].set_result(ErrorCode.NONE)
+    await sending
+
+
+@pytest.mark.invariant("P2", "P10")
+async def test_a_refusal_ends_only_the_proposal_it_belongs_to() -> None:
+    """A later one may yet be taken, and until its fate is known its member counts."""
+    controller = SlowController()
+    sets, partition = a_leader(controller)
     leading = partition.leading
     assert leading is not None
     leading.isr = PendingExpand(Committed(frozenset({ME}), 1), 2)
