@@ -76,7 +76,7 @@ class Simulation:
         world.start_controllers()
         for broker in world.brokers.values():
             broker.start()
-        self._until(BOOT_S, lambda: all(b.ready for b in world.brokers.values()), "all brokers run")
+        self._until(BOOT_S, self._has_booted, "all brokers run")
         self._until(BOOT_S, world.create_topics, "a controller is active")
         self._until(BOOT_S, lambda: all(map(world.image_partition, world.places)), "the topics exist")
         world.start_clients()
@@ -121,6 +121,9 @@ class Simulation:
             raise Violation(f"broker {broker} failed: {error!r}") from error
 
     # --- the end ---------------------------------------------------------------------------------------------
+
+    def _has_booted(self) -> bool:
+        return all(b.ready and self.world.observer.image.active(b.id) for b in self.world.brokers.values())
 
     def _has_elected(self) -> bool:
         """No partition is without a leader that somebody in sync, or eligible, could lead."""
