@@ -17,6 +17,8 @@ from rookery.core.metadata.image import Image
 from rookery.core.service import Service
 
 TICK_S = 0.05
+STALL_S = 0.2
+"""A tick that comes later than this tells that the loop was held up, and heartbeats with it."""
 EVENTS_PER_TURN = 32
 """Events handled before the loop gets a turn for other work."""
 
@@ -78,11 +80,16 @@ class ControllerLoop(Service):
         self._loop = asyncio.get_running_loop()
         self._failed = self._loop.create_future()
         self._wake()
+        ticked = self.controller.now()
         try:
             while True:
                 done, _ = await asyncio.wait([self._failed], timeout=TICK_S)
                 if done:
                     self._failed.result()
+                before, ticked = ticked, self.controller.now()
+                late = ticked - before - TICK_S
+                if late > STALL_S:
+                    self.controller.sessions.stalled(late)
                 self.controller.tick()
         finally:
             self._loop = None

@@ -49,6 +49,14 @@ class Sessions:
             for broker in image.brokers.values()
         }
 
+    def stalled(self, seconds: float) -> None:
+        """The controller itself did not run: for that time nobody can be blamed for silence."""
+        self._began += seconds
+        for session in self._sessions.values():
+            session.deadline += seconds
+            if session.closed_at is not None:
+                session.closed_at += seconds
+
     def contact(self, broker_id: int, epoch: int, now: float, metadata_offset: int = -1) -> None:
         """The broker was heard."""
         session = self._session(broker_id, epoch, now)

@@ -20,6 +20,7 @@ from rookery.core.log import LogDirFailed
 from rookery.core.logs import get_logger
 from rookery.core.net.connection import Connection, ConnectionLostError
 from rookery.core.net.network import Network
+from rookery.core.respite import respite_s
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from rookery.core.wire.apis.fetch import FETCH, FetchRequest, FetchResponse, PartitionData, ReplicaState
@@ -160,6 +161,7 @@ class LeaderFollower:
         self._connection: Connection | None = None
         self._answered = asyncio.Event()
         self._heard_at = 0.0
+        self._respite_s = 0.0
         self._tasks: asyncio.TaskGroup | None = None
 
     # --- which partitions -----------------------------------------------------------------------------------
@@ -256,6 +258,9 @@ class LeaderFollower:
         while not connection.closed:
             self._changed.clear()
             self._answered.clear()
+            if self._respite_s:
+                await asyncio.sleep(self._respite_s)
+                self._respite_s = 0.0
             if self._send(connection, version):
                 await self._until_answered()
             else:
@@ -310,7 +315,9 @@ class LeaderFollower:
                 return
             self._heard_at = self._clock.monotonic()
             self._apply(response)
-            if connection.closed or self._changed.is_set() or not self._send(connection, version):
+            self._respite_s = respite_s(self._clock.monotonic() - self._heard_at)
+            paused = connection.closed or self._changed.is_set() or self._respite_s
+            if paused or not self._send(connection, version):
                 self._answered.set()
 
         connection.call(FETCH, version, request, received)

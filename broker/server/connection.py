@@ -30,6 +30,7 @@ from rookery.broker.server.request_metrics import RequestMetrics
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.sweep import Sweep
 from rookery.core.logs import get_logger
+from rookery.core.respite import HELD_UP_S, Respite
 from rookery.core.wire.framing import FrameReader
 from rookery.core.wire.primitives import Buffer, WireError
 
@@ -75,6 +76,8 @@ class Shared:
     scheduler: Scheduler
     metrics: RequestMetrics
     clock: Callable[[], float]
+    respite: Respite = field(default_factory=Respite)
+    """While it lasts nobody is served: a slow device must not cost the node its place in the cluster."""
     open: dict["Connection", None] = field(default_factory=dict)
     _emptied: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -111,6 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._draining = False
         self._scheduled = False
+        self._resting = False
         self._closed = False
         self._finishing = False
         self._frame_since: float | None = None
@@ -181,6 +185,8 @@ class Connection(asyncio.BufferedProtocol):
         self._draining = True
         before = now = self._clock()
         served = stopped = False
+        if before < self._shared.respite.until:
+            self._rest(self._shared.respite.until - before)
         try:
             if not self._held():
                 for frame in self._frames.frames():
@@ -213,10 +219,22 @@ class Connection(asyncio.BufferedProtocol):
             hurry, pending.on_hurry = pending.on_hurry, None
             hurry()
 
+    def _rest(self, seconds: float) -> None:
+        """Serve nothing for a while."""
+        if not self._resting:
+            self._resting = self._may_be_held = True
+            self._shared.scheduler.call_later(seconds, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = False
+        if not self._closed:
+            self._serve()
+
     def _held(self) -> bool:
         """Whether serving has to stop."""
         held = (
             self._barrier is not None
+            or self._resting
             or self._unwritable_until is not None
             or len(self._queue) >= self._settings.queued_requests_max
             or self._behind > self._high_water
@@ -230,6 +248,8 @@ class Connection(asyncio.BufferedProtocol):
         """One request: from its frame to its answer, or to its place in the queue. Returns the time."""
         call, outcome = self._dispatch.call(frame, self.client)
         handled = self._clock()
+        if handled - now > HELD_UP_S and call.route.writes:
+            self._shared.respite.held_up(handled - now, handled)
         if outcome.__class__ is Pending:
             self._wait(Awaited(call, now, handled), outcome)
             return handled

@@ -19,6 +19,7 @@ from rookery.core.wire.header import read_request_fields
 from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.served import Served
 
+PRODUCE_KEY = 0
 API_VERSIONS_KEY = 18
 _PLAIN = Layout(">ii")  # a response's size and correlation id
 _TAGGED = Layout(">iix")  # and no tagged fields
@@ -48,7 +49,9 @@ class Broken(Exception):
 class Route:
     """One row of the table."""
 
-    __slots__ = ("_forms", "api", "first", "handle", "is_async", "last", "metrics", "name", "readers", "served")
+    __slots__ = (
+        "_forms", "api", "first", "handle", "is_async", "last", "metrics", "name", "readers", "served", "writes",
+    )  # fmt: skip
 
     def __init__(self, handler: Handler, metrics: RouteMetrics) -> None:
         self.served = handler.served
@@ -58,6 +61,7 @@ class Route:
         self.handle = handler.handle
         self.is_async = inspect.iscoroutinefunction(handler.handle)
         self.metrics = metrics
+        self.writes = self.api.key == PRODUCE_KEY
         self.readers = self.api.request_readers
         self._forms: dict[int, tuple[Layout, Callable[[Any], list[Buffer]]]] = {}  # by version
 

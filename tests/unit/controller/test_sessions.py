@@ -35,6 +35,19 @@ def test_a_full_session_of_silence() -> None:
     assert (1, False) in given_up(known, image, 14.0)
 
 
+@pytest.mark.invariant("M10")
+def test_while_the_controller_stood_still_nobody_was_silent() -> None:
+    image = cluster()
+    known = sessions(image)
+    hear(known, image, 1, 2, 3, now=1.0)
+    known.opened(2, image.brokers[2].epoch, 1.0)
+    known.closed(2, image.brokers[2].epoch, 1.0)
+    known.stalled(20.0)
+    assert given_up(known, image, 21.4) == []
+    assert given_up(known, image, 21.5) == [(2, True)]
+    assert sorted(given_up(known, image, 30.0)) == [(1, False), (2, False), (3, False)]
+
+
 def test_a_fenced_broker_is_not_given_up_again() -> None:
     image = cluster(fenced=(1, 2, 3))
     assert given_up(sessions(image), image, 99.0) == []

@@ -9,6 +9,8 @@ import pytest
 from rookery.broker.server.client import Call
 from rookery.broker.server.connection import LARGE_REQUEST, PASS_S, READ_AHEAD, READ_SIZE, SILENCE_S
 from rookery.broker.server.pending import Pending
+from rookery.core.respite import RESPITE_S_MAX
+from rookery.core.wire.apis.metadata import METADATA
 from tests.unit.broker.server.rig import Rig, answer, frame_of
 
 # --- one pass ---------------------------------------------------------------------------------------------
@@ -52,6 +54,39 @@ def test_one_connection_does_not_keep_the_loop_for_long() -> None:
     assert len(rig.handler.handled) == 2
     assert client.answers() == [str(number) for number in range(10)]
     assert rig.scheduler.passes >= 4
+
+
+def test_after_a_write_that_held_up_the_loop_nobody_is_served_for_as_long_again() -> None:
+    """A slow device becomes back-pressure: heartbeats and elections get half of the time."""
+    rig = Rig()
+    rig.shared.dispatch._routes[METADATA.key].writes = True
+
+    def slow(name: str, call: Call) -> Any:
+        rig.scheduler.now += 0.4 if name.startswith("slow") else 0.0
+        return answer(name)
+
+    rig.handler._script = slow
+    writer, other = rig.client(), rig.client()
+    writer.receive(frame_of("slow-1") + frame_of("slow-2"))
+    other.receive(frame_of("small"))
+    assert writer.answers() == ["slow-1"]
+    assert other.answers() == []
+    rig.scheduler.advance(0.39)
+    assert rig.handler.handled == ["slow-1"]
+    rig.scheduler.advance(1.0)
+    assert (writer.answers(), other.answers()) == (["slow-2"], ["small"])
+
+
+def test_a_pause_is_bounded_and_ends_with_its_connection() -> None:
+    rig = Rig()
+    rig.shared.respite.held_up(60.0, rig.scheduler.now)
+    client, leaver = rig.client(), rig.client()
+    client.receive(frame_of("late"))
+    leaver.receive(frame_of("gone"))
+    leaver.leave()
+    rig.scheduler.advance(RESPITE_S_MAX)
+    assert client.answers() == ["late"]
+    assert rig.handler.handled == ["late"]
 
 
 # --- order ------------------------------------------------------------------------------------------------
