@@ -2,7 +2,8 @@
 
 Counters on the hot path are plain integers of the component that owns them; `read` registers a function that
 hands them over when somebody scrapes. The samples of one family are taken at one moment; writing them down gives
-way to the event loop every few hundred lines, so a scrape of many partitions never holds the loop for long.
+way to the event loop every few hundred lines, so a scrape of many partitions never holds the loop for long. Of
+families that tell of single partitions only so many samples are written as the node is told to.
 """
 
 import asyncio
@@ -18,9 +19,11 @@ from prometheus_client.registry import Collector
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SLICE = 250
 """Lines written before others get their turn."""
+PARTITIONS_MAX = 10_000
 SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 C = TypeVar("C", bound=Collector)
+Kind = Literal["gauge", "counter"]
 Sample = tuple[Sequence[str], float]
 """Label values, in the order of the label names, and the value."""
 
@@ -33,13 +36,27 @@ class _Read(Collector):
         name: str,
         text: str,
         labels: Sequence[str],
-        kind: Literal["gauge", "counter"],
+        kind: Kind,
         samples: Callable[[], Iterable[Sample]],
     ) -> None:
         self._name, self._text, self._labels = name, text, labels
         self._kind = kind
         self._family = GaugeMetricFamily if kind == "gauge" else CounterMetricFamily
         self._samples = samples
+        self.left_out = 0
+        """Samples that did not fit into the last scrape."""
+
+    @property
+    def name(self) -> str:
+        """As it is written."""
+        return self._name + "_total" * (self._kind == "counter")
+
+    def renamed(self, name: str) -> "_Read":
+        """The same samples under a name that is written as it stands."""
+        return _Read(name, self._text, self._labels, "gauge", self._samples)
+
+    def total(self) -> float:
+        return sum(value for _, value in self._samples())
 
     def describe(self) -> Iterable[Metric]:
         return [self._family(self._name, self._text, labels=self._labels)]
@@ -50,10 +67,13 @@ class _Read(Collector):
             family.add_metric(label_values, value)
         return [family]
 
-    def slices(self) -> Iterator[bytes]:
+    def slices(self, partitions_max: int) -> Iterator[bytes]:
         """The text of the family, piece by piece; its samples are all taken before the first."""
-        name = self._name + "_total" * (self._kind == "counter")
+        name = self.name
         samples = list(self._samples())
+        if "partition" in self._labels:
+            self.left_out = max(0, len(samples) - partitions_max)
+            del samples[partitions_max:]
         yield f"# HELP {name} {self._text}\n# TYPE {name} {self._kind}\n".encode()
         for first in range(0, len(samples), SLICE):
             lines = [
@@ -93,7 +113,8 @@ class _OneFamily(Collector):
 class Metrics:
     """The registry of one node. Names are given in full, counters without their ``_total``."""
 
-    def __init__(self) -> None:
+    def __init__(self, partitions_max: int = PARTITIONS_MAX) -> None:
+        self._partitions_max = partitions_max
         self._registry = CollectorRegistry()
         """Everything, so that no name is given twice."""
         self._kept = CollectorRegistry()
@@ -127,18 +148,35 @@ class Metrics:
         samples: Callable[[], Iterable[Sample]],
         *,
         labels: Sequence[str] = (),
-        kind: Literal["gauge", "counter"] = "gauge",
+        kind: Kind = "gauge",
     ) -> None:
         """A family whose samples come from `samples` at scrape time."""
-        read = _Read(name, text, labels, kind, samples)
+        self._add(_Read(name, text, labels, kind, samples))
+
+    def _add(self, read: _Read) -> None:
         self._registry.register(read)
         self._read.append(read)
 
     def read_value(
-        self, name: str, text: str, value: Callable[[], float], *, kind: Literal["gauge", "counter"] = "gauge"
+        self, name: str, text: str, value: Callable[[], float], *, kind: Kind = "gauge"
     ) -> None:
         """A family of one sample without labels."""
         self.read(name, text, lambda: [((), value())], kind=kind)
+
+    def rename(self, others: Callable[[str], Iterable[str]]) -> None:
+        """Tell what is read so far under other names, too: those that `others` gives for a name as it is written."""
+        for read in list(self._read):
+            for other in others(read.name):
+                self._add(read.renamed(other))
+
+    def total_of(self, name: str) -> Callable[[], float] | None:
+        """Asks for the sum of what is read under a name; None if nothing is."""
+        return next((read.total for read in self._read if read.name == name), None)
+
+    @property
+    def left_out(self) -> int:
+        """Samples of single partitions that the last scrape had no room for."""
+        return sum(read.left_out for read in self._read)
 
     def value(self, name: str, labels: dict[str, str] | None = None) -> float | None:
         """One sample as a scrape would show it, or None."""
@@ -153,7 +191,7 @@ class Metrics:
             parts.append(generate_latest(part))
             await asyncio.sleep(0)
         for read in self._read:
-            for text in read.slices():
+            for text in read.slices(self._partitions_max):
                 parts.append(text)
                 await asyncio.sleep(0)
         return b"".join(parts)

@@ -10,6 +10,7 @@ from rookery.broker.node.controller_role import ControllerRole
 from rookery.broker.node.disk_space import DiskSpace
 from rookery.broker.node.health import Health
 from rookery.broker.node.loop_lag import LoopLag
+from rookery.broker.node.metrics_dialects import publish_dialects
 from rookery.controller.app import control_tls, controller_listener
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.config import node as keys
@@ -88,7 +89,7 @@ async def build_node(
         cluster_id=settings[keys.CLUSTER_ID],
         new_directory_id=uuid4(),
     )
-    metrics = Metrics()
+    metrics = Metrics(settings[keys.METRICS_MAX_PARTITIONS])
     roles = settings[keys.PROCESS_ROLES]
     controller = None
     if "controller" in roles:
@@ -110,6 +111,7 @@ async def build_node(
     health = Health(meta.node_id, metrics, controller, broker)
     metrics.process()
     services: list[Service] = [LoopLag(metrics), DiskSpace(metrics, settings[keys.LOG_DIRS])]
+    publish_dialects(metrics, settings[keys.METRICS_DIALECTS], clock.monotonic)
     http = None
     if settings[keys.HTTP_LISTENER]:
         host, port = parse_address(keys.HTTP_LISTENER.name, settings[keys.HTTP_LISTENER])

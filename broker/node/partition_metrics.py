@@ -37,6 +37,7 @@ def is_under_min_isr(partition: Partition) -> bool:
 OF_LED: tuple[tuple[str, str, Callable[[Partition], float]], ...] = (
     ("kafka_cluster_partition_underminisr", "1 if below min.insync.replicas.", is_under_min_isr),
     ("kafka_cluster_partition_atminisr", "1 if at min.insync.replicas.", is_at_min_isr),
+    ("kafka_cluster_partition_underreplicated", "1 if replicas are out of sync.", is_under_replicated),
     ("kafka_cluster_partition_replicascount", "Replicas.", lambda p: len(p.state.replicas)),
     ("kafka_cluster_partition_insyncreplicascount", "Replicas in sync.", lambda p: len(p.state.isr)),
     ("kafka_topic_partition_current_offset", "Offset of the next committed record.", lambda p: p.log.high_watermark),

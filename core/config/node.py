@@ -530,6 +530,18 @@ LOG_STYLE = Option(
 LOG_LEVEL = Option(
     "rookery.log.level", String(("DEBUG", "INFO", "WARNING", "ERROR")), "INFO", "Least level that is logged."
 )
+METRICS_DIALECTS = Option(
+    "rookery.metrics.dialects",
+    WordList(("strimzi", "strimzi-reporter", "mixin")),
+    (),
+    "Other exporters by whose names metrics are told as well, for dashboards that were written for those.",
+)
+METRICS_MAX_PARTITIONS = Option(
+    "rookery.metrics.max.partitions",
+    int32(0),
+    10_000,
+    "How many partitions a metric tells of one by one; rookery_metrics_left_out counts what had no room.",
+)
 
 TABLE = table_of(vars())
 

@@ -92,3 +92,30 @@ async def test_the_process_is_told_of() -> None:
     text = (await metrics.render()).decode()
     assert "process_open_fds " in text
     assert "process_resident_memory_bytes " in text
+
+
+async def test_of_single_partitions_only_so_many_are_told_and_the_rest_is_counted() -> None:
+    metrics = Metrics(partitions_max=3)
+    places = [(("orders", str(number)), float(number)) for number in range(5)]
+    metrics.read("rookery_size", "By partition.", lambda: places, labels=("topic", "partition"))
+    metrics.read("rookery_of", "By topic.", lambda: [((str(n),), n) for n in range(5)], labels=("topic",))
+    metrics.read_value("rookery_left_out", "Left out.", lambda: metrics.left_out)
+    text = (await metrics.render()).decode()
+    assert text.count("rookery_size{") == 3
+    assert text.count("rookery_of{") == 5
+    assert "rookery_left_out 2.0" in text
+    del places[2:]
+    assert "rookery_left_out 0.0" in (await metrics.render()).decode()
+
+
+async def test_a_family_is_told_under_another_name_with_the_same_samples() -> None:
+    metrics = Metrics()
+    metrics.read("kafka_in", "In.", lambda: [(("a",), 2)], labels=("topic",), kind="counter")
+    metrics.rename(lambda name: ["kafka_inpersec"] if name == "kafka_in_total" else [])
+    text = (await metrics.render()).decode()
+    assert 'kafka_in_total{topic="a"} 2.0' in text
+    assert 'kafka_inpersec{topic="a"} 2.0' in text
+    total = metrics.total_of("kafka_in_total")
+    assert total is not None
+    assert total() == 2
+    assert metrics.total_of("kafka_out") is None
