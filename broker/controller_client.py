@@ -135,6 +135,9 @@ class ControllerClient:
         deadline = loop.time() + timeout_s
         request = raft_pb2.DescribeQuorumRequest(caller=self._caller)
         last: Exception | None = None
+    async def alter_client_quotas(self, request: q.AlterClientQuotasRequest) -> q.AlterClientQuotasReply:
+        return _as(q.AlterClientQuotasReply, await self.call(request))
+
         while (left := deadline - loop.time()) > 0:
             address = self._address
             try:

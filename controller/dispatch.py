@@ -7,6 +7,7 @@ from uuid import UUID
 from rookery.controller.controller import Answer, Controller
 from rookery.controller.state import (
     brokers,
+    client_quotas,
     configs,
     directories,
     elect_leaders,
@@ -53,6 +54,7 @@ class Dispatch:
             q.CreateTopicsRequest: lambda i, r: topics.create_topics(i, r, self._growth()),
             q.DeleteTopicsRequest: lambda i, r: topics.delete_topics(i, r, self._defaults),
             q.CreatePartitionsRequest: lambda i, r: topics.create_partitions(i, r, self._growth()),
+            q.AlterClientQuotasRequest: lambda i, r: client_quotas.alter_client_quotas(i, r),
             q.AlterConfigsRequest: lambda i, r: configs.alter_configs(i, r, RULES, self._defaults),
             q.UpdateFeaturesRequest: lambda i, r: features.update_features(i, r),
         }

@@ -517,3 +517,47 @@ class UpdateFeaturesReply(_message.Message):
     failure: Failure
     features: _containers.RepeatedCompositeFieldContainer[FeatureAnswer]
     def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., features: _Optional[_Iterable[_Union[FeatureAnswer, _Mapping]]] = ...) -> None: ...
+
+class QuotaChange(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: float
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+
+class QuotaAlteration(_message.Message):
+    __slots__ = ("entity", "changes")
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    entity: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.QuotaEntity]
+    changes: _containers.RepeatedCompositeFieldContainer[QuotaChange]
+    def __init__(self, entity: _Optional[_Iterable[_Union[_metadata_pb2.QuotaEntity, _Mapping]]] = ..., changes: _Optional[_Iterable[_Union[QuotaChange, _Mapping]]] = ...) -> None: ...
+
+class QuotaAnswer(_message.Message):
+    __slots__ = ("entity", "error", "message")
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    entity: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.QuotaEntity]
+    error: int
+    message: str
+    def __init__(self, entity: _Optional[_Iterable[_Union[_metadata_pb2.QuotaEntity, _Mapping]]] = ..., error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class AlterClientQuotasRequest(_message.Message):
+    __slots__ = ("caller", "alterations", "validate_only")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    ALTERATIONS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
+    alterations: _containers.RepeatedCompositeFieldContainer[QuotaAlteration]
+    validate_only: bool
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., alterations: _Optional[_Iterable[_Union[QuotaAlteration, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class AlterClientQuotasReply(_message.Message):
+    __slots__ = ("failure", "entries")
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    failure: Failure
+    entries: _containers.RepeatedCompositeFieldContainer[QuotaAnswer]
+    def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[QuotaAnswer, _Mapping]]] = ...) -> None: ...

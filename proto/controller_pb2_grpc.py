@@ -109,6 +109,11 @@ class ControllerStub:
                 request_serializer=rookery_dot_proto_dot_controller__pb2.UpdateFeaturesRequest.SerializeToString,
                 response_deserializer=rookery_dot_proto_dot_controller__pb2.UpdateFeaturesReply.FromString,
                 _registered_method=True)
+        self.AlterClientQuotas = channel.unary_unary(
+                '/rookery.controller.Controller/AlterClientQuotas',
+                request_serializer=rookery_dot_proto_dot_controller__pb2.AlterClientQuotasRequest.SerializeToString,
+                response_deserializer=rookery_dot_proto_dot_controller__pb2.AlterClientQuotasReply.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -205,6 +210,12 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterClientQuotas(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -282,6 +293,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.UpdateFeatures,
                     request_deserializer=rookery_dot_proto_dot_controller__pb2.UpdateFeaturesRequest.FromString,
                     response_serializer=rookery_dot_proto_dot_controller__pb2.UpdateFeaturesReply.SerializeToString,
+            ),
+            'AlterClientQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterClientQuotas,
+                    request_deserializer=rookery_dot_proto_dot_controller__pb2.AlterClientQuotasRequest.FromString,
+                    response_serializer=rookery_dot_proto_dot_controller__pb2.AlterClientQuotasReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -689,6 +705,33 @@ class Controller:
             '/rookery.controller.Controller/UpdateFeatures',
             rookery_dot_proto_dot_controller__pb2.UpdateFeaturesRequest.SerializeToString,
             rookery_dot_proto_dot_controller__pb2.UpdateFeaturesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterClientQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rookery.controller.Controller/AlterClientQuotas',
+            rookery_dot_proto_dot_controller__pb2.AlterClientQuotasRequest.SerializeToString,
+            rookery_dot_proto_dot_controller__pb2.AlterClientQuotasReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,8 @@ from typing import Protocol
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.quorum_view import QuorumView
 from rookery.core.metadata.requests import (
+    AlterClientQuotasReply,
+    AlterClientQuotasRequest,
     AlterConfigsReply,
     AlterConfigsRequest,
     CreatePartitionsReply,
@@ -63,6 +65,8 @@ class ControllerPort(Protocol):
     async def list_reassignments(self, request: ListReassignmentsRequest) -> ListReassignmentsReply: ...
 
     async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesReply: ...
+
+    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasReply: ...
 
     async def describe_quorum(self) -> QuorumView:
         """The metadata quorum, as its leader tells."""

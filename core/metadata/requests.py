@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
 
-from rookery.core.metadata.image import Endpoint, FeatureRange, LeaderRecoveryState
+from rookery.core.metadata.image import Endpoint, FeatureRange, LeaderRecoveryState, QuotaEntity
 from rookery.core.types import NO_TOPIC_ID
 
 UNKNOWN_EPOCH = -1
@@ -384,3 +384,40 @@ class UpdateFeaturesRequest:
 @dataclass(frozen=True, slots=True)
 class UpdateFeaturesReply:
     features: tuple[FeatureAnswer, ...]
+
+
+# -- client quotas
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChange:
+    """`value` None removes the limit."""
+
+    key: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAlteration:
+    """Changes to one entity, all or none of them."""
+
+    entity: tuple[QuotaEntity, ...]
+    changes: tuple[QuotaChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAnswer:
+    entity: tuple[QuotaEntity, ...]
+    error: int = 0
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotasRequest:
+    alterations: tuple[QuotaAlteration, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterClientQuotasReply:
+    entries: tuple[QuotaAnswer, ...]

@@ -22,6 +22,7 @@ from rookery.broker.scheduler import Scheduler
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.controller.state.client_quotas import alter_client_quotas
 from rookery.controller.state.config_rules import RULES
 from rookery.controller.state.configs import alter_configs
 from rookery.controller.state.defaults import Defaults
@@ -44,6 +45,8 @@ from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.records import Record, RegisterBrokerRecord
 from rookery.core.metadata.requests import (
     AllocateProducerIdsRequest,
+    AlterClientQuotasReply,
+    AlterClientQuotasRequest,
     AlterConfigsReply,
     AlterConfigsRequest,
     CreatePartitionsReply,
@@ -138,6 +141,10 @@ class OneNodeCluster:
 
     async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesReply:
         decision = update_features(self.image, request)
+        return decision.reply(self.commit(decision.records))
+
+    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasReply:
+        decision = alter_client_quotas(self.image, request)
         return decision.reply(self.commit(decision.records))
 
     async def describe_quorum(self) -> QuorumView:
