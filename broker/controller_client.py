@@ -123,6 +123,9 @@ class ControllerClient:
     async def update_features(self, request: q.UpdateFeaturesRequest) -> q.UpdateFeaturesReply:
         return _as(q.UpdateFeaturesReply, await self.call(request))
 
+    async def alter_client_quotas(self, request: q.AlterClientQuotasRequest) -> q.AlterClientQuotasReply:
+        return _as(q.AlterClientQuotasReply, await self.call(request))
+
     async def allocate_producer_ids(self) -> range:
         """A block of producer ids that nobody else was given or will be."""
         request = q.AllocateProducerIdsRequest(self._node_id, self.broker_epoch)
@@ -135,9 +138,6 @@ class ControllerClient:
         deadline = loop.time() + timeout_s
         request = raft_pb2.DescribeQuorumRequest(caller=self._caller)
         last: Exception | None = None
-    async def alter_client_quotas(self, request: q.AlterClientQuotasRequest) -> q.AlterClientQuotasReply:
-        return _as(q.AlterClientQuotasReply, await self.call(request))
-
         while (left := deadline - loop.time()) > 0:
             address = self._address
             try:
