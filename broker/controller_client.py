@@ -9,7 +9,7 @@ refused or answered the same, never done twice.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any, TypeVar
 from uuid import UUID
@@ -27,8 +27,9 @@ from rookery.core.errors import (
     error_for,
 )
 from rookery.core.metadata import requests as q
+from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
-from rookery.core.metadata.rpc import BY_REQUEST, VERSION, Method
+from rookery.core.metadata.rpc import BY_REQUEST, Method
 from rookery.core.net.grpc_channel import open_channel
 from rookery.core.net.tls import Tls
 from rookery.proto import raft_pb2
@@ -54,13 +55,23 @@ class ControllerClient:
     """One per broker. `bootstrap` are addresses of some controllers; `broker_epoch` is set once registered."""
 
     def __init__(
-        self, cluster_id: str, node_id: int, bootstrap: Sequence[str], *, tls: Tls | None = None
+        self,
+        cluster_id: str,
+        node_id: int,
+        bootstrap: Sequence[str],
+        *,
+        tls: Tls | None = None,
+        release: Release = RELEASE,
+        level: Callable[[], int] | None = None,
     ) -> None:
+        """`level` tells the metadata.version that the cluster has agreed on, as far as this broker knows."""
         if not bootstrap:
             raise ValueError("a controller's address is needed: set controller.quorum.bootstrap.servers")
         self.broker_epoch = q.UNKNOWN_EPOCH
         self._node_id = node_id
-        self._caller = raft_pb2.Caller(cluster_id=cluster_id, version=VERSION, node_id=node_id, to_id=-1)
+        self._cluster_id = cluster_id
+        self._release = release
+        self._level = level or (lambda: release.levels.min_version)
         self._bootstrap = cycle(bootstrap)
         self._tls = tls
         self._channels: dict[str, grpc.aio.Channel] = {}
@@ -76,9 +87,10 @@ class ControllerClient:
     async def call(self, request: Any, *, timeout_s: float = 30.0, attempt_s: float = ATTEMPT_S) -> Any:
         """The reply to one of core.metadata.requests. Raises the controller's KafkaError, or
         RequestTimedOutError when no active controller answered in time."""
+        self._release.check_request(type(request), self._level())
         method = BY_REQUEST[type(request)]
         message = method.request.to_message(request)
-        message.caller.CopyFrom(self._caller)
+        message.caller.CopyFrom(self._caller())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         pause_s = PAUSE_S[0]
@@ -136,7 +148,7 @@ class ControllerClient:
         """The metadata quorum, as its leader tells. Raises RequestTimedOutError when there is none to ask."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        request = raft_pb2.DescribeQuorumRequest(caller=self._caller)
+        request = raft_pb2.DescribeQuorumRequest(caller=self._caller())
         last: Exception | None = None
         while (left := deadline - loop.time()) > 0:
             address = self._address
@@ -223,6 +235,10 @@ class ControllerClient:
             known = failure.leader.endpoint if failure.leader.id >= 0 else ""
             self._turn_from(address, known or next(self._bootstrap))
         raise error_for(failure.code, failure.message)
+
+    def _caller(self) -> raft_pb2.Caller:
+        version = self._release.rpc_version(self._level())
+        return raft_pb2.Caller(cluster_id=self._cluster_id, version=version, node_id=self._node_id, to_id=-1)
 
     def _turn_from(self, address: str, to: str) -> None:
         """Ask `to` from now on, unless another call has turned away from `address` already."""

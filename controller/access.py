@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 
 from rookery.core.errors import ErrorCode
+from rookery.core.metadata.features import METADATA_VERSION, RELEASE, Release
 from rookery.core.net.tls import ADMIN_NAME, NODE_NAME
 
 Context = grpc.aio.ServicerContext[object, object]
@@ -25,6 +26,7 @@ class Access:
     cluster_id: str
     node_id: int
     mutual_tls: bool = False
+    release: Release = RELEASE
 
     async def check_cluster(self, context: Context, cluster_id: str, to_id: int = -1) -> None:
         if cluster_id != self.cluster_id:
@@ -42,13 +44,14 @@ class Access:
                 "controller.quorum.voters and advertised.listeners",
             )
 
-    async def check_version(self, context: Context, version: int, least: int, most: int) -> None:
+    async def check_version(self, context: Context, version: int) -> None:
+        least, most = self.release.rpc_range
         if not least <= version <= most:
             await refuse(
                 context,
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"node {self.node_id} speaks versions {least} to {most}, the request has {version}; while "
-                "nodes are upgraded, finish it before features are raised",
+                f"node {self.node_id} speaks versions {least} to {most}, the request has {version}: the "
+                f"releases of the two are too far apart for {METADATA_VERSION} as it is",
             )
 
     async def check_node(self, context: Context, node_id: int) -> None:

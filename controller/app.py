@@ -45,11 +45,13 @@ def control_plane(
     registers: Sequence[Register] = (),
     metrics: Metrics | None = None,
     disk: Disk | None = None,
+    level: Callable[[], int] | None = None,
 ) -> ControlPlane:
-    """Build Raft and its server; `registers` add further gRPC services to the same port."""
+    """Build Raft and its server; `registers` add further gRPC services to the same port, `level` tells which
+    metadata.version the cluster is at."""
     listener = controller_listener(settings)
     tls = control_tls(settings, listener)
-    node = RaftNode(raft_settings(settings, meta, tls), disk=disk, metrics=metrics)
+    node = RaftNode(raft_settings(settings, meta, tls), disk=disk, metrics=metrics, level=level)
     address = f"{listener.bind.host or '0.0.0.0'}:{listener.bind.port}"
     return ControlPlane(node, ControlServer(address, [node.service.register, *registers], tls=tls))
 

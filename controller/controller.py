@@ -11,11 +11,12 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from rookery.controller.events import tell
 from rookery.controller.metrics import ControllerMetrics
-from rookery.controller.quorum import CommittedBatch, Quorum, SnapshotId
+from rookery.controller.quorum import CommittedBatch, Quorum, SnapshotId, VoterFeatures
 from rookery.controller.sessions import Sessions
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.snapshots import Snapshots, write_snapshot
@@ -32,6 +33,7 @@ from rookery.core.errors import (
 )
 from rookery.core.logs import get_logger
 from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.features import Release
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.records import NoOpRecord, Record
 
@@ -86,8 +88,10 @@ class Controller:
         self.settings = settings
         self.metrics = ControllerMetrics()
         self.sessions = Sessions(session_s=settings.session_s, grace_s=settings.reconnect_grace_s)
-        self._writer = Writer(quorum)
-        self._snapshots = Snapshots(settings, take_snapshot or (lambda image: write_snapshot(quorum, image)))
+        self._quorum = quorum
+        self._writer = Writer(quorum, settings.release)
+        write_now = partial(write_snapshot, quorum, release=settings.release)
+        self._snapshots = Snapshots(settings, take_snapshot or write_now)
         self._upkeep = Upkeep(settings)
         self._clock = clock
         self._wake = wake
@@ -119,6 +123,10 @@ class Controller:
     def leader(self) -> tuple[int, int]:
         """(leader id or -1, epoch) as last told."""
         return self._leader
+
+    def voter_features(self) -> VoterFeatures:
+        """What the other voters understand, as far as they have told."""
+        return self._quorum.voter_features()
 
     def now(self) -> float:
         return self._clock.monotonic()
@@ -205,7 +213,8 @@ class Controller:
         self.sessions.begin(self.committed, now)
         self._upkeep.begin(now, self.committed)
         _log.info("controller.activated", node=self.settings.node_id, epoch=epoch, offset=self.committed.offset)
-        self._do("activation", lambda image: decided(_first_records(image), None))
+        release = self.settings.release
+        self._do("activation", lambda image: decided(_first_records(image, release), None))
         self.run()
 
     def _deactivate(self) -> None:
@@ -246,7 +255,7 @@ class Controller:
         self.metrics.queue_time.add(started - event.queued)
 
         def work() -> Any:
-            return _decided(event, before, epoch)
+            return _decided(event, before, epoch, self.settings.release)
 
         if event.heavy and self._offload is not None and self.metrics.partitions > OFFLOADED_FROM:
             self._busy = True
@@ -314,16 +323,18 @@ class Controller:
         return NotControllerError(f"node {self.settings.node_id} is not the active controller; {known}")
 
 
-def _first_records(image: Image) -> list[Record]:
+def _first_records(image: Image, release: Release) -> list[Record]:
     """What a new leader writes first: what a new cluster starts with, or a record that only shows where in the
     log this epoch stands, so that later records are replayed once, at the offsets they get."""
-    return [NoOpRecord()] if image.features else [*features.bootstrap()]
+    return [NoOpRecord()] if image.features else [*features.bootstrap(release)]
 
 
-def _decided(event: _Event[R], before: Image, epoch: int) -> tuple[Decision[R], Prepared | None] | KafkaError:
+def _decided(
+    event: _Event[R], before: Image, epoch: int, release: Release
+) -> tuple[Decision[R], Prepared | None] | KafkaError:
     """The costly part of handling an event. Touches nothing but values, so it may run in a thread."""
     try:
         decision = event.decide(before)
+        return decision, prepare(before, decision.records, epoch, release) if decision.records else None
     except KafkaError as error:
         return error
-    return decision, prepare(before, decision.records, epoch) if decision.records else None

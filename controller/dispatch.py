@@ -56,7 +56,7 @@ class Dispatch:
             q.CreatePartitionsRequest: lambda i, r: topics.create_partitions(i, r, self._growth()),
             q.AlterClientQuotasRequest: lambda i, r: client_quotas.alter_client_quotas(i, r),
             q.AlterConfigsRequest: lambda i, r: configs.alter_configs(i, r, RULES, self._defaults),
-            q.UpdateFeaturesRequest: lambda i, r: features.update_features(i, r),
+            q.UpdateFeaturesRequest: self._update_features,
         }
 
     def submit(self, request: Any, answer: Answer, *, timeout_s: float = 30.0) -> None:
@@ -126,6 +126,12 @@ class Dispatch:
             return decision.reply(after)
 
         return Decision(decision.records, reply)
+
+    def _update_features(
+        self, image: Image, request: q.UpdateFeaturesRequest
+    ) -> Decision[q.UpdateFeaturesReply]:
+        release, voters = self._controller.settings.release, self._controller.voter_features()
+        return features.update_features(image, request, release, voters)
 
     def _producer_ids(
         self, image: Image, request: q.AllocateProducerIdsRequest

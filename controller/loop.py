@@ -9,11 +9,12 @@ from rookery.controller.controller import Controller, Work
 from rookery.controller.dispatch import Dispatch
 from rookery.controller.quorum import Quorum
 from rookery.controller.settings import ControllerSettings
-from rookery.controller.snapshots import snapshot_id, snapshot_values
+from rookery.controller.snapshots import snapshot_id
 from rookery.core.clock import Clock
 from rookery.core.errors import KafkaError
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.image import Image
+from rookery.core.metadata.snapshot import snapshot_values
 from rookery.core.service import Service
 
 TICK_S = 0.05
@@ -142,5 +143,5 @@ class ControllerLoop(Service):
             self._fail(error)
 
     async def _write_snapshot(self, image: Image) -> None:
-        values = await asyncio.to_thread(snapshot_values, image)
+        values = await asyncio.to_thread(snapshot_values, image, self.controller.settings.release)
         self._quorum.write_snapshot(snapshot_id(image), values)

@@ -4,15 +4,19 @@ The controller proposes values and learns of committed ones; it knows nothing of
 driver implements `Quorum`; tests and simulators use the in-memory twin `LocalQuorum`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.errors import NotControllerError
+from rookery.core.metadata.image import FeatureRange
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from rookery.core.metadata_log import MetadataListener as QuorumListener
 
-__all__ = ["CommittedBatch", "LocalQuorum", "Quorum", "QuorumListener", "SnapshotId"]
+__all__ = ["CommittedBatch", "LocalQuorum", "Quorum", "QuorumListener", "SnapshotId", "VoterFeatures"]
+
+VoterFeatures = Mapping[int, Sequence[FeatureRange] | None]
+"""What the releases of voters understand, by node id; None of one that has not told."""
 
 
 class Quorum(Protocol):
@@ -28,6 +32,9 @@ class Quorum(Protocol):
     @property
     def leader(self) -> tuple[int, int]:
         """(leader id or -1, epoch) as known here."""
+
+    def voter_features(self) -> VoterFeatures:
+        """Of all voters but this node, as they told the leader."""
 
 
 class LocalQuorum:
@@ -55,10 +62,14 @@ class LocalQuorum:
         self._epoch = 0
         self._leads = False
         self._end_offset = 0
+        self.others: VoterFeatures = {}
 
     @property
     def leader(self) -> tuple[int, int]:
         return (self.node_id if self._leads else -1), self._epoch
+
+    def voter_features(self) -> VoterFeatures:
+        return self.others
 
     def start(self, listener: QuorumListener) -> None:
         """(Re)start with `listener`: it is given the snapshot and all committed since; nobody leads yet."""

@@ -12,7 +12,7 @@ from rookery.controller.loop import ControllerLoop
 from rookery.controller.state.brokers import check_epoch
 from rookery.core.errors import ClusterAuthorizationFailedError, InvalidRequestError, KafkaError
 from rookery.core.metadata.requests import HoldSessionReply, HoldSessionRequest, UnregisterBrokerRequest
-from rookery.core.metadata.rpc import METHODS, SERVICE, VERSION, Method
+from rookery.core.metadata.rpc import METHODS, SERVICE, Method
 from rookery.proto import controller_pb2 as pb
 from rookery.proto import raft_pb2
 
@@ -84,5 +84,5 @@ class ControllerService:
     async def _check(self, message: Any, context: Context) -> None:
         caller = message.caller
         await self._access.check_cluster(context, caller.cluster_id, caller.to_id)
-        await self._access.check_version(context, caller.version, VERSION, VERSION)
+        await self._access.check_version(context, caller.version)
         await self._access.check_node(context, caller.node_id)

@@ -7,6 +7,7 @@ from rookery.core.config import node as keys
 from rookery.core.config.defaults import topic_defaults
 from rookery.core.config.options import Settings
 from rookery.core.config.topic import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
+from rookery.core.metadata.features import RELEASE, Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class ControllerSettings:
     idle_record_s: float = 0.5
     snapshot_bytes: int = 20 << 20
     snapshot_interval_s: float = 3600.0
+    release: Release = RELEASE
 
     @classmethod
     def of(cls, settings: Settings, cluster_id: str) -> "ControllerSettings":

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from rookery.controller.quorum import Quorum, SnapshotId
 from rookery.controller.settings import ControllerSettings
-from rookery.core.metadata.codec import encode
+from rookery.core.metadata.features import Release
 from rookery.core.metadata.image import Image
-from rookery.core.metadata.snapshot import snapshot
+from rookery.core.metadata.snapshot import snapshot_values
 
 
 class Snapshots:
@@ -35,14 +35,9 @@ class Snapshots:
             self._take(image)
 
 
-def snapshot_values(image: Image) -> list[bytes]:
-    """The image as the values of a snapshot. A pass over everything: for big images not on an event loop."""
-    return [encode(record) for record in snapshot(image)]
-
-
 def snapshot_id(image: Image) -> SnapshotId:
     return SnapshotId(image.offset + 1, image.epoch)
 
 
-def write_snapshot(quorum: Quorum, image: Image) -> None:
-    quorum.write_snapshot(snapshot_id(image), snapshot_values(image))
+def write_snapshot(quorum: Quorum, image: Image, release: Release) -> None:
+    quorum.write_snapshot(snapshot_id(image), snapshot_values(image, release))

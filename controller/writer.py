@@ -14,12 +14,13 @@ from rookery.controller.quorum import Quorum
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.codec import encode
 from rookery.core.metadata.delta import Delta
+from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.fold import Fold
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.records import Record
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 
-Release = Callable[[], None]
+Answered = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,11 @@ class _Proposal:
 class Writer:
     """Turns records into proposals, commits into images, and lets replies go in order."""
 
-    def __init__(self, quorum: Quorum) -> None:
+    def __init__(self, quorum: Quorum, release: Release = RELEASE) -> None:
         self._quorum = quorum
-        self._fold = Fold()
+        self._fold = Fold(release=release)
         self._proposals: deque[_Proposal] = deque()
-        self._parked: deque[tuple[int, Release]] = deque()
+        self._parked: deque[tuple[int, Answered]] = deque()
 
     @property
     def committed(self) -> Image:
@@ -72,7 +73,7 @@ class Writer:
             self._proposals.append(_Proposal(epoch, last, changes))
         return changes.after
 
-    def park(self, release: Release) -> None:
+    def park(self, release: Answered) -> None:
         """Call `release` as soon as all that is proposed now is committed."""
         offset = self.proposed.offset
         if offset <= self.committed.offset:
@@ -98,7 +99,7 @@ class Writer:
         while self._parked and self._parked[0][0] <= self.committed.offset:
             self._parked.popleft()[1]()
 
-    def drop(self) -> list[Release]:
+    def drop(self) -> list[Answered]:
         """Leadership is lost: forget what was proposed. The parked replies will not become true here."""
         dropped = [release for _, release in self._parked]
         self._proposals.clear()
@@ -106,10 +107,12 @@ class Writer:
         return dropped
 
 
-def prepare(before: Image, records: Sequence[Record], epoch: int) -> Prepared:
-    """Replay and encode before anything is written: what does not fit must not get into the log. Pure."""
-    changes = _replay(before, records, before.offset + 1, epoch)
-    return Prepared(records, [encode(record) for record in records], changes)
+def prepare(before: Image, records: Sequence[Record], epoch: int, release: Release = RELEASE) -> Prepared:
+    """Replay and encode before anything is written: what does not fit must not get into the log. Pure. Raises
+    UNSUPPORTED_VERSION where a record cannot be written at the level the cluster has agreed on."""
+    level = release.level(before)
+    values = [encode(record, level, release) for record in records]
+    return Prepared(records, values, _replay(before, records, before.offset + 1, epoch))
 
 
 def _replay(before: Image, records: Sequence[Record], first: int, epoch: int) -> Changes:

@@ -1,3 +1,4 @@
+from rookery.proto import metadata_pb2 as _metadata_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -113,7 +114,7 @@ class EndEpochResponse(_message.Message):
     def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("caller", "epoch", "log_end", "high_watermark", "max_wait_ms", "max_bytes", "round", "in_memory")
+    __slots__ = ("caller", "epoch", "log_end", "high_watermark", "max_wait_ms", "max_bytes", "round", "in_memory", "features")
     CALLER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LOG_END_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +123,7 @@ class FetchRequest(_message.Message):
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     IN_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
     caller: Caller
     epoch: int
     log_end: LogPosition
@@ -130,7 +132,8 @@ class FetchRequest(_message.Message):
     max_bytes: int
     round: int
     in_memory: bool
-    def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., epoch: _Optional[int] = ..., log_end: _Optional[_Union[LogPosition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., round: _Optional[int] = ..., in_memory: _Optional[bool] = ...) -> None: ...
+    features: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.FeatureRange]
+    def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., epoch: _Optional[int] = ..., log_end: _Optional[_Union[LogPosition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., round: _Optional[int] = ..., in_memory: _Optional[bool] = ..., features: _Optional[_Iterable[_Union[_metadata_pb2.FeatureRange, _Mapping]]] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
     __slots__ = ("error", "leader", "high_watermark", "log_start_offset", "diverging", "snapshot", "records", "round")

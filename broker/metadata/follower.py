@@ -6,6 +6,7 @@ what tells the controller that this broker is alive.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
@@ -24,7 +25,6 @@ from rookery.proto import raft_pb2 as pb
 from rookery.proto.raft_pb2_grpc import RaftStub
 
 _log = get_logger("broker.metadata")
-VERSION = 1
 NO_LEADER = -1
 SNAPSHOT_BYTES_MAX = 1 << 30
 
@@ -49,11 +49,15 @@ class MetadataFollower(Service):
 
     name = "metadata-follower"
 
-    def __init__(self, settings: FollowerSettings, listener: MetadataListener) -> None:
+    def __init__(
+        self, settings: FollowerSettings, listener: MetadataListener, version: Callable[[], int] = lambda: 1
+    ) -> None:
+        """`version` of the protocol between nodes that is spoken at the moment."""
         if not settings.bootstrap:
             raise ValueError("controller.quorum.bootstrap.servers names no controller, so the quorum cannot be found")
         self._settings = settings
         self._listener = listener
+        self._version = version
         self._tail = Tail()
         self._leader = pb.Leader(id=NO_LEADER)
         self._high_watermark = 0
@@ -195,7 +199,7 @@ class MetadataFollower(Service):
 
     def _caller(self) -> pb.Caller:
         settings = self._settings
-        return pb.Caller(cluster_id=settings.cluster_id, version=VERSION, node_id=settings.node_id, to_id=-1)
+        return pb.Caller(cluster_id=settings.cluster_id, version=self._version(), node_id=settings.node_id, to_id=-1)
 
     def _stub(self) -> Any:
         if self._endpoint not in self._channels:

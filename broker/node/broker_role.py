@@ -55,7 +55,7 @@ from rookery.core.log.folder_files import MetaProperties
 from rookery.core.logs import get_logger
 from rookery.core.metadata import image as im
 from rookery.core.metadata.changes import Changes
-from rookery.core.metadata.features import SUPPORTED
+from rookery.core.metadata.features import RELEASE
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import Network
 from rookery.core.net.tls import Tls
@@ -94,7 +94,9 @@ class BrokerRole:
         self.waiters: Waiters[Partition] = Waiters(loop)
         self.leader_quota = ReplicationQuota(meta.node_id, clock.monotonic)
         self.follower_quota = ReplicationQuota(meta.node_id, clock.monotonic)
-        self.client = ControllerClient(meta.cluster_id, meta.node_id, bootstrap, tls=control_tls)
+        self.client = ControllerClient(
+            meta.cluster_id, meta.node_id, bootstrap, tls=control_tls, level=lambda: RELEASE.level(self.view.image)
+        )
         self.log_dirs = LogDirs(
             disk,
             list(settings[keys.LOG_DIRS]),
@@ -137,7 +139,7 @@ class BrokerRole:
         if raft is not None:
             self.metadata = LocalMetadata(raft, self.view)
         else:
-            self.metadata = follower = MetadataFollower(followed, self.view)
+            self.metadata = follower = MetadataFollower(followed, self.view, self._rpc_version)
             following = [follower]
         self.lifecycle = Lifecycle(
             self._membership(), self.client, image=lambda: self.view.image, offline_dirs=self._offline_dirs
@@ -199,11 +201,15 @@ class BrokerRole:
                 im.Endpoint(each.name, each.advertised.host or "127.0.0.1", each.advertised.port, each.protocol)
                 for each in self._listeners.clients
             ),
-            features=tuple(SUPPORTED),
+            features=RELEASE.features,
             rack=settings[keys.BROKER_RACK] or None,
             heartbeat_s=settings[keys.BROKER_HEARTBEAT_INTERVAL_MS] / 1000,
             registration_timeout_s=settings[keys.INITIAL_BROKER_REGISTRATION_TIMEOUT_MS] / 1000,
         )
+
+    def _rpc_version(self) -> int:
+        """What is spoken to controllers at the level that the cluster has agreed on."""
+        return RELEASE.rpc_version(RELEASE.level(self.view.image))
 
     def _server(self, network: Network, metrics: Metrics) -> Server:
         settings = self._settings

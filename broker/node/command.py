@@ -21,10 +21,12 @@ from rookery.core.config.loading import Loaded
 from rookery.core.config.options import ConfigError
 from rookery.core.log.ownership import WrongFolderError
 from rookery.core.logs import get_logger
+from rookery.core.metadata.codec import RecordError
+from rookery.core.metadata.features import UnsupportedLevelError
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
-OPERATORS_BUSINESS = (OSError, LogDirRefused, WrongFolderError, RegistrationError)
+OPERATORS_BUSINESS = (OSError, LogDirRefused, WrongFolderError, RegistrationError, RecordError, UnsupportedLevelError)
 """Failures that the environment causes and the operator mends."""
 _log = get_logger("node")
 

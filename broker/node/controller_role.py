@@ -14,6 +14,7 @@ from rookery.core.clock import Clock
 from rookery.core.config.options import Settings
 from rookery.core.disk import Disk
 from rookery.core.log.folder_files import MetaProperties
+from rookery.core.metadata.features import RELEASE
 from rookery.core.metrics import Metrics
 from rookery.core.service import Service
 from rookery.proto import raft_pb2
@@ -25,7 +26,9 @@ class ControllerRole:
     def __init__(
         self, settings: Settings, meta: MetaProperties, *, disk: Disk, clock: Clock, metrics: Metrics
     ) -> None:
-        plane = control_plane(settings, meta, registers=[self._register], metrics=metrics, disk=disk)
+        plane = control_plane(
+            settings, meta, registers=[self._register], metrics=metrics, disk=disk, level=self._level
+        )
         self.raft: RaftNode = plane.node
         own = ControllerSettings.of(settings, meta.cluster_id)
         self.loop = ControllerLoop(own, plane.node, clock)
@@ -36,6 +39,9 @@ class ControllerRole:
         self.loop.controller.metrics.register(metrics)
         publish_cluster(metrics, self.loop.controller)
         self.services: list[Service] = [plane.server, plane.node, self.loop]
+
+    def _level(self) -> int:
+        return RELEASE.level(self.loop.controller.committed)
 
     def _register(self, server: grpc.aio.Server) -> None:
         self._service.register(server)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.client.cli.errors import CliError, NotFoundError
-from rookery.client.cli.quorum_log import ASKING_ID, FETCH_BYTES, FETCH_S, stored
+from rookery.client.cli.quorum_log import ASKING_ID, FETCH_BYTES, FETCH_S, rpc_version, stored
 from rookery.core.errors import CorruptMessageError, ErrorCode
 from rookery.core.metadata.fold import Fold
 from rookery.core.metadata.image import Image
@@ -131,4 +131,4 @@ async def _snapshot(stub: Any, quorum: pb.DescribeQuorumResponse, position: pb.L
 
 
 def _caller(quorum: pb.DescribeQuorumResponse) -> pb.Caller:
-    return pb.Caller(cluster_id=quorum.cluster_id, version=1, node_id=ASKING_ID, to_id=-1)
+    return pb.Caller(cluster_id=quorum.cluster_id, version=rpc_version(quorum), node_id=ASKING_ID, to_id=-1)

@@ -13,7 +13,7 @@ import grpc.aio
 
 from rookery.client.cli.common import add_output, show
 from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
-from rookery.client.cli.quorum_log import fetched, lines, stored
+from rookery.client.cli.quorum_log import fetched, lines, rpc_version, stored
 from rookery.core.config.loading import read_properties
 from rookery.core.config.options import ConfigError
 from rookery.core.log.checkpoint_file import CheckpointDamaged
@@ -24,7 +24,6 @@ from rookery.proto import raft_pb2 as pb
 from rookery.proto.raft_pb2_grpc import RaftStub
 
 DEFAULT_CONTROLLERS = "127.0.0.1:9192"
-VERSION = 1
 CALL_S = 5.0
 CHANGE_MS = 20_000
 COLUMNS = ("node", "role", "log_end", "lag", "last_fetch_ms", "caught_up_ms", "address", "directory")
@@ -218,7 +217,7 @@ async def _remove_voter(controllers: Controllers, arguments: argparse.Namespace)
 
 
 def _caller(found: pb.DescribeQuorumResponse) -> pb.Caller:
-    return pb.Caller(cluster_id=found.cluster_id, version=VERSION, node_id=-1, to_id=-1)
+    return pb.Caller(cluster_id=found.cluster_id, version=rpc_version(found), node_id=-1, to_id=-1)
 
 
 def _bytes(directory: str) -> bytes:

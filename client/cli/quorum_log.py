@@ -14,6 +14,7 @@ from rookery.client.cli.errors import CliError, NotFoundError
 from rookery.core.errors import CorruptMessageError, ErrorCode, KafkaError
 from rookery.core.log.folder_files import id_text
 from rookery.core.metadata.codec import RecordError, decode
+from rookery.core.metadata.features import RELEASE
 from rookery.core.metadata.records import NoOpRecord
 from rookery.core.metadata_log import METADATA_LOG, Control, read_control
 from rookery.core.wire.batch import BatchHeader, batches, verify
@@ -31,6 +32,11 @@ _CONTROL: dict[Control, Callable[[], Message]] = {
     Control.SNAPSHOT_HEADER: pb.SnapshotHeaderRecord,
     Control.SNAPSHOT_FOOTER: pb.SnapshotFooterRecord,
 }
+
+
+def rpc_version(quorum: pb.DescribeQuorumResponse) -> int:
+    """The newest version of the protocol that the answering controller and this release both speak."""
+    return min(quorum.max_version, RELEASE.rpc_range[1])
 
 
 def stored(folder: str, start: int) -> Iterator[bytes]:
@@ -52,7 +58,7 @@ async def fetched(stub: Any, quorum: pb.DescribeQuorumResponse) -> AsyncIterator
     end = pb.LogPosition()
     while True:
         request = pb.FetchRequest(
-            caller=pb.Caller(cluster_id=quorum.cluster_id, version=1, node_id=ASKING_ID, to_id=-1),
+            caller=pb.Caller(cluster_id=quorum.cluster_id, version=rpc_version(quorum), node_id=ASKING_ID, to_id=-1),
             epoch=quorum.leader.epoch,
             log_end=end,
             max_bytes=FETCH_BYTES,

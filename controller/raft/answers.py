@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 
 from rookery.controller.raft import messages as m
-from rookery.controller.raft import translation
 from rookery.controller.raft.batches import directory_bytes
 from rookery.controller.raft.describe import QuorumDescription, ReplicaDescription
 from rookery.controller.raft.errors import (
@@ -67,14 +66,15 @@ class NodeAnswers:
         now_ms = engine.now_ms()
         found = engine.core.describe(now_ms)
         wall_offset_ms = running.clock.wall_ms() - now_ms
+        least, most = self._settings.release.rpc_range
         return pb.DescribeQuorumResponse(
             leader=self.leader_hint(),
             high_watermark=found.high_watermark,
             voters=_voters(found, wall_offset_ms),
             observers=[_replica(replica, "", wall_offset_ms) for replica in found.observers],
             cluster_id=self._settings.cluster_id,
-            min_version=translation.VERSION_MIN,
-            max_version=translation.VERSION_MAX,
+            min_version=least,
+            max_version=most,
         )
 
     def leader_hint(self) -> pb.Leader:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from rookery.controller.access import Access
+from rookery.controller.quorum import VoterFeatures
 from rookery.controller.raft import messages as m
 from rookery.controller.raft.answers import NodeAnswers
 from rookery.controller.raft.batches import data_batch
@@ -31,6 +32,7 @@ from rookery.controller.raft.service import NotServingError, RaftService
 from rookery.controller.raft.settings import RaftSettings
 from rookery.controller.raft.snapshotting import Snapshotting
 from rookery.controller.raft.storage import RaftStorage
+from rookery.controller.raft.translation import Speaker
 from rookery.controller.raft.transport import Transport
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.disk import Disk, FileDisk
@@ -58,8 +60,11 @@ class RaftNode(Service):
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
         metrics: Metrics | None = None,
+        level: Callable[[], int] | None = None,
     ) -> None:
+        """`level` tells the metadata.version that the cluster has agreed on, as far as this node knows."""
         self.settings = settings
+        self._level = level or (lambda: settings.release.levels.min_version)
         self._disk = disk or FileDisk()
         self._clock = clock or SystemClock()
         self._chance = chance
@@ -73,7 +78,7 @@ class RaftNode(Service):
         self._leaderless_since: float | None = None
         self.metrics = RaftMetrics(self._clock)
         mutual = settings.tls is not None and settings.tls.client_auth == "required"
-        access = Access(settings.cluster_id, settings.node_id, mutual)
+        access = Access(settings.cluster_id, settings.node_id, mutual, settings.release)
         self.service = RaftService(
             NodeAnswers(settings, self.running), access, held_ms_max=settings.raft.fetch_max_wait_ms
         )
@@ -122,16 +127,21 @@ class RaftNode(Service):
             delivery=Delivery(storage),
             snapshotting=Snapshotting(engine, self._clock),
             transport=Transport(
-                settings.cluster_id,
-                settings.key,
+                self._speaker,
                 settings.raft,
                 engine,
+                me=settings.node_id,
                 endpoints=settings.endpoints,
                 bootstrap=settings.bootstrap,
                 tls=settings.tls,
             ),
             clock=self._clock,
         )
+
+    def _speaker(self) -> Speaker:
+        settings = self.settings
+        version = settings.release.rpc_version(self._level())
+        return Speaker(settings.cluster_id, settings.key, version, settings.release.features)
 
     async def _run(self, running: Running) -> None:
         async with asyncio.TaskGroup() as group:
@@ -210,6 +220,11 @@ class RaftNode(Service):
         running = self.running()
         running.snapshotting.check(snapshot)
         self._spawn(running.snapshotting.write(snapshot, values))
+
+    def voter_features(self) -> VoterFeatures:
+        voters = self.running().engine.core.voters
+        told = self.service.features
+        return {voter.id: told.get(voter.id) for voter in voters if voter.id != self.settings.node_id}
 
     @property
     def leader(self) -> tuple[int, int]:

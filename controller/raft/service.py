@@ -17,6 +17,7 @@ from rookery.controller.raft.batches import directory_of, voter_of
 from rookery.controller.raft.presence import Presence
 from rookery.controller.raft.voters import ReplicaKey, Voter
 from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.metadata.image import FeatureRange
 from rookery.proto import raft_pb2 as pb
 from rookery.proto import raft_pb2_grpc
 
@@ -56,6 +57,8 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         self._access = access
         self._held_ms_max = held_ms_max
         self.presence = Presence(self._leads)
+        self.features: dict[int, tuple[FeatureRange, ...]] = {}
+        """What voters told of their releases when they fetched."""
 
     def register(self, server: grpc.aio.Server) -> None:
         raft_pb2_grpc.add_RaftServicer_to_server(self, server)  # type: ignore[no-untyped-call]
@@ -82,7 +85,10 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         held_ms = min(max(request.max_wait_ms, 0), self._held_ms_max)
         self.presence.asked(caller_id)
         try:
-            if request.in_memory and self._node.votes(caller_id):
+            votes = self._node.votes(caller_id)
+            if votes:
+                self.features[caller_id] = to_wire.features_of(request)
+            if request.in_memory and votes:
                 raise _InvalidError(f"node {caller_id} votes, so it cannot read without a log of its own")
             response, records, start = await self._node.fetch(
                 _validated(lambda n: to_wire.read_fetch_request(request, n, held_ms)),
@@ -141,12 +147,12 @@ class RaftService(raft_pb2_grpc.RaftServicer):
 
     async def _check(self, caller: pb.Caller, context: Context) -> None:
         await self._access.check_cluster(context, caller.cluster_id, caller.to_id)
-        await self._access.check_version(context, caller.version, to_wire.VERSION_MIN, to_wire.VERSION_MAX)
+        await self._access.check_version(context, caller.version)
         await self._access.check_node(context, caller.node_id)
 
     async def _check_admin(self, caller: pb.Caller, context: Context) -> None:
         await self._access.check_cluster(context, caller.cluster_id, caller.to_id)
-        await self._access.check_version(context, caller.version, to_wire.VERSION_MIN, to_wire.VERSION_MAX)
+        await self._access.check_version(context, caller.version)
         await self._access.check_admin(context)
 
     async def _step(self, caller: pb.Caller, context: Context, request: Ask) -> m.Response:

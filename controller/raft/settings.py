@@ -6,6 +6,7 @@ from uuid import UUID
 from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.voters import ReplicaKey, VoterSet
 from rookery.core.log import LogConfig
+from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.net.tls import Tls
 
 
@@ -25,6 +26,7 @@ class RaftSettings:
     log: LogConfig = field(default_factory=LogConfig)
     checkpoint_interval_ms: int = 5_000
     """replica.high.watermark.checkpoint.interval.ms"""
+    release: Release = RELEASE
 
     @property
     def key(self) -> ReplicaKey:

@@ -4,24 +4,35 @@ The core matches replies to requests by a correlation number; gRPC does that by 
 travels and each side fills in its own.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from rookery.controller.raft import messages as m
 from rookery.controller.raft.batches import decode, directory_bytes, directory_of
 from rookery.controller.raft.voters import ReplicaKey
+from rookery.core.metadata.image import FeatureRange
 from rookery.proto import raft_pb2 as pb
 
-VERSION_MIN = VERSION_MAX = 1
-"""Of the protocol between nodes; a node speaks every version from the first to the second."""
 NO_ONE = -1
 
 
-def caller(cluster_id: str, me: ReplicaKey, to: int) -> pb.Caller:
-    return pb.Caller(
-        cluster_id=cluster_id,
-        version=VERSION_MAX,
-        node_id=me.id,
-        directory_id=directory_bytes(me.directory_id),
-        to_id=to if to >= 0 else NO_ONE,
-    )
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """In whose name requests are sent; `version` of the protocol follows metadata.version."""
+
+    cluster_id: str
+    me: ReplicaKey
+    version: int
+    features: Sequence[FeatureRange] = ()
+
+    def to(self, node_id: int) -> pb.Caller:
+        return pb.Caller(
+            cluster_id=self.cluster_id,
+            version=self.version,
+            node_id=self.me.id,
+            directory_id=directory_bytes(self.me.directory_id),
+            to_id=node_id if node_id >= 0 else NO_ONE,
+        )
 
 
 def replica_of(sender: pb.Caller) -> ReplicaKey:
@@ -35,9 +46,9 @@ def _position(offset: int, epoch: int) -> pb.LogPosition:
 # -- requests ------------------------------------------------------------------------------------------------
 
 
-def vote_request(cluster_id: str, me: ReplicaKey, request: m.VoteRequest, to: int) -> pb.VoteRequest:
+def vote_request(speaker: Speaker, request: m.VoteRequest, to: int) -> pb.VoteRequest:
     return pb.VoteRequest(
-        caller=caller(cluster_id, me, to),
+        caller=speaker.to(to),
         epoch=request.epoch,
         log_end=_position(request.log_end, request.last_epoch),
         pre_vote=request.pre_vote,
@@ -60,10 +71,10 @@ def read_vote_request(request: pb.VoteRequest, correlation: int) -> m.VoteReques
 
 
 def begin_request(
-    cluster_id: str, me: ReplicaKey, request: m.BeginEpochRequest, to: int
+    speaker: Speaker, request: m.BeginEpochRequest, to: int
 ) -> pb.BeginEpochRequest:
     return pb.BeginEpochRequest(
-        caller=caller(cluster_id, me, to),
+        caller=speaker.to(to),
         epoch=request.epoch,
         leader_endpoint=request.leader_endpoint,
         voter_directory_id=directory_bytes(request.voter.directory_id),
@@ -78,9 +89,9 @@ def read_begin_request(request: pb.BeginEpochRequest, correlation: int) -> m.Beg
     )
 
 
-def end_request(cluster_id: str, me: ReplicaKey, request: m.EndEpochRequest, to: int) -> pb.EndEpochRequest:
+def end_request(speaker: Speaker, request: m.EndEpochRequest, to: int) -> pb.EndEpochRequest:
     return pb.EndEpochRequest(
-        caller=caller(cluster_id, me, to),
+        caller=speaker.to(to),
         epoch=request.epoch,
         preferred_successors=[
             pb.Voter(id=key.id, directory_id=directory_bytes(key.directory_id)) for key in request.successors
@@ -97,17 +108,22 @@ def read_end_request(request: pb.EndEpochRequest, correlation: int) -> m.EndEpoc
 
 
 def fetch_request(
-    cluster_id: str, me: ReplicaKey, request: m.FetchRequest, to: int, max_bytes: int
+    speaker: Speaker, request: m.FetchRequest, to: int, max_bytes: int
 ) -> pb.FetchRequest:
     return pb.FetchRequest(
-        caller=caller(cluster_id, me, to),
+        caller=speaker.to(to),
         epoch=request.epoch,
         log_end=_position(request.fetch_offset, request.last_fetched_epoch),
         high_watermark=request.high_watermark,
         max_wait_ms=request.max_wait_ms,
         max_bytes=max_bytes,
         round=request.round,
+        features=[feature._asdict() for feature in speaker.features],
     )
+
+
+def features_of(request: pb.FetchRequest) -> tuple[FeatureRange, ...]:
+    return tuple(FeatureRange(each.name, each.min_version, each.max_version) for each in request.features)
 
 
 def read_fetch_request(request: pb.FetchRequest, correlation: int, max_wait_ms: int) -> m.FetchRequest:
@@ -126,10 +142,10 @@ def read_fetch_request(request: pb.FetchRequest, correlation: int, max_wait_ms: 
 
 
 def snapshot_request(
-    cluster_id: str, me: ReplicaKey, request: m.FetchSnapshotRequest, to: int
+    speaker: Speaker, request: m.FetchSnapshotRequest, to: int
 ) -> pb.FetchSnapshotRequest:
     return pb.FetchSnapshotRequest(
-        caller=caller(cluster_id, me, to),
+        caller=speaker.to(to),
         epoch=request.epoch,
         snapshot=_position(request.snapshot.end_offset, request.snapshot.epoch),
         position=request.position,

@@ -19,7 +19,6 @@ from rookery.controller.raft import messages as m
 from rookery.controller.raft import translation as to_wire
 from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.ready import Send
-from rookery.controller.raft.voters import ReplicaKey
 from rookery.core.errors import CorruptMessageError
 from rookery.core.logs import get_logger
 from rookery.core.net.grpc_channel import open_channel
@@ -66,23 +65,22 @@ class Transport:
 
     def __init__(
         self,
-        cluster_id: str,
-        me: ReplicaKey,
+        speaker: Callable[[], to_wire.Speaker],
         config: RaftConfig,
         inbox: Inbox,
         *,
+        me: int,
         endpoints: Mapping[int, str],
         bootstrap: Sequence[str] = (),
         tls: Tls | None = None,
     ) -> None:
-        """`endpoints` serve for node ids whose address the core does not know (yet); `bootstrap` are addresses
-        of nodes that may know the leader."""
-        self._cluster_id = cluster_id
-        self._me = me
+        """`speaker` tells in whose name, and in which version, to speak now; `endpoints` serve for node ids whose
+        address the core does not know (yet); `bootstrap` are addresses of nodes that may know the leader."""
+        self._speaker = speaker
         self._config = config
         self._inbox = inbox
         self._endpoints = endpoints
-        others = [endpoint for node_id, endpoint in endpoints.items() if node_id != me.id]
+        others = [endpoint for node_id, endpoint in endpoints.items() if node_id != me]
         self._bootstrap = cycle(bootstrap or others or [""])
         self._tls = tls
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
@@ -147,25 +145,25 @@ class Transport:
                 self._inbox.leader_connection_closed(to)
 
     async def _ask(self, peer: _Peer, to: int, request: m.Message) -> m.Response:
-        cluster, me, stub = self._cluster_id, self._me, peer.stub
+        speaker, stub = self._speaker(), peer.stub
         patience_s = self._config.request_timeout_ms / 1000
         match request:
             case m.VoteRequest():
-                vote = await stub.Vote(to_wire.vote_request(cluster, me, request, to), timeout=patience_s)
+                vote = await stub.Vote(to_wire.vote_request(speaker, request, to), timeout=patience_s)
                 return to_wire.read_vote_response(request, vote)
             case m.BeginEpochRequest():
-                begun = await stub.BeginEpoch(to_wire.begin_request(cluster, me, request, to), timeout=patience_s)
+                begun = await stub.BeginEpoch(to_wire.begin_request(speaker, request, to), timeout=patience_s)
                 return to_wire.read_begin_response(request, begun)
             case m.EndEpochRequest():
-                ended = await stub.EndEpoch(to_wire.end_request(cluster, me, request, to), timeout=patience_s)
+                ended = await stub.EndEpoch(to_wire.end_request(speaker, request, to), timeout=patience_s)
                 return to_wire.read_end_response(request, ended)
             case m.FetchRequest():
-                wish = to_wire.fetch_request(cluster, me, request, to, peer.fetch_bytes)
+                wish = to_wire.fetch_request(speaker, request, to, peer.fetch_bytes)
                 fetched = await stub.Fetch(wish, timeout=patience_s + request.max_wait_ms / 1000)
                 peer.fetched()
                 return to_wire.read_fetch_response(request, fetched)
             case m.FetchSnapshotRequest():
-                stream = stub.FetchSnapshot(to_wire.snapshot_request(cluster, me, request, to), timeout=patience_s)
+                stream = stub.FetchSnapshot(to_wire.snapshot_request(speaker, request, to), timeout=patience_s)
                 return to_wire.read_snapshot_pieces(request, [piece async for piece in stream])
             case _:
                 raise TypeError(f"{type(request).__name__} is not a request")

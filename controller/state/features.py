@@ -1,6 +1,7 @@
 """Feature levels: what all nodes understand, switched on for all of them at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from rookery.controller.state.decision import Decision, decided
 from rookery.core.errors import (
@@ -10,7 +11,7 @@ from rookery.core.errors import (
     KafkaError,
     UnsupportedVersionError,
 )
-from rookery.core.metadata.features import SUPPORTED
+from rookery.core.metadata.features import METADATA_VERSION, RELEASE, Release, not_understood
 from rookery.core.metadata.image import FeatureRange, Image
 from rookery.core.metadata.records import FeatureLevelRecord
 from rookery.core.metadata.requests import (
@@ -21,28 +22,36 @@ from rookery.core.metadata.requests import (
     UpgradeType,
 )
 
+_Everybody = list[tuple[str, Sequence[FeatureRange] | None]]
 
-def bootstrap() -> list[FeatureLevelRecord]:
+
+def bootstrap(release: Release = RELEASE) -> list[FeatureLevelRecord]:
     """The first records of a cluster: everything switched on."""
-    return [FeatureLevelRecord(feature.name, feature.max_version) for feature in SUPPORTED]
+    return [FeatureLevelRecord(feature.name, feature.max_version) for feature in release.features]
 
 
 def check_supported(image: Image, features: Sequence[FeatureRange], broker_id: int) -> None:
     """Raises UNSUPPORTED_VERSION if a broker does not understand what is switched on."""
-    ranges = {feature.name: feature for feature in features}
-    for name, level in sorted(image.features.items()):
-        known = ranges.get(name)
-        if known is None or not known.min_version <= level <= known.max_version:
-            has = "does not know it" if known is None else f"has {known.min_version} to {known.max_version}"
-            raise UnsupportedVersionError(f"{name} is at {level}, broker {broker_id} {has}: upgrade the broker")
+    lacking = not_understood(image.features, features)
+    if lacking:
+        raise UnsupportedVersionError(
+            f"the cluster's {lacking}, on broker {broker_id}: run a release there that understands it"
+        )
 
 
-def update_features(image: Image, request: UpdateFeaturesRequest) -> Decision[UpdateFeaturesReply]:
-    """All of the updates or none; the answers tell which are wrong."""
+def update_features(
+    image: Image,
+    request: UpdateFeaturesRequest,
+    release: Release = RELEASE,
+    voters: Mapping[int, Sequence[FeatureRange] | None] = MappingProxyType({}),
+) -> Decision[UpdateFeaturesReply]:
+    """All of the updates or none; the answers tell which are wrong. `voters` are the other controllers: one that
+    has not told what it understands may be too old."""
+    everybody = _everybody(image, release, voters)
     answers = []
     for update in request.updates:
         try:
-            _check(image, update)
+            _check(image, update, everybody)
         except KafkaError as error:
             answers.append(FeatureAnswer(update.name, error.code, error.message))
         else:
@@ -52,16 +61,23 @@ def update_features(image: Image, request: UpdateFeaturesRequest) -> Decision[Up
     return decided(() if failed or request.validate_only else records, UpdateFeaturesReply(tuple(answers)))
 
 
-def _check(image: Image, update: FeatureUpdate) -> None:
+def _check(image: Image, update: FeatureUpdate, everybody: _Everybody) -> None:
     current = image.features.get(update.name, 0)
     if update.level < current and update.upgrade_type is UpgradeType.UPGRADE:
         raise InvalidUpdateVersionError(f"{update.name} is at {current}: ask for a downgrade to go back")
-    for who, features in _everybody(image):
+    if update.level < current and update.name == METADATA_VERSION:
+        raise FeatureUpdateFailedError(f"{update.name} cannot go back: what it brought stands in the metadata log")
+    for who, features in everybody:
+        if features is None:
+            raise FeatureUpdateFailedError(f"{who} has not told what it understands; is it running?")
         known = next((feature for feature in features if feature.name == update.name), None)
         if known is None or not known.min_version <= update.level <= known.max_version:
             raise FeatureUpdateFailedError(f"{update.name}={update.level} is not understood by {who}")
 
 
-def _everybody(image: Image) -> list[tuple[str, Sequence[FeatureRange]]]:
+def _everybody(
+    image: Image, release: Release, voters: Mapping[int, Sequence[FeatureRange] | None]
+) -> _Everybody:
     brokers = [(f"broker {broker.id}", broker.features) for _, broker in sorted(image.brokers.items())]
-    return [("the controller", SUPPORTED), *brokers]
+    others = [(f"controller {voter}", features) for voter, features in sorted(voters.items())]
+    return [("the controller", release.features), *others, *brokers]

@@ -6,6 +6,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from rookery.core.metadata import records as r
+from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.protobuf import Mapping
 from rookery.core.metadata.records import Record
 from rookery.proto import metadata_pb2 as pb
@@ -15,15 +16,17 @@ class RecordError(Exception):
     """These bytes are no metadata record this version understands."""
 
 
-def encode(record: Record) -> bytes:
-    """The value that goes into the log; equal records give equal bytes."""
+def encode(record: Record, level: int | None = None, release: Release = RELEASE) -> bytes:
+    """The value that goes into the log at `level` of metadata.version (the release's last unless told); equal
+    records give equal bytes. UNSUPPORTED_VERSION where the record cannot be written at that level."""
     name, mapping = _BY_CLASS[type(record)]
-    envelope = pb.MetadataRecord(version=record.version, **{name: mapping.to_message(record)})
+    version = release.record_version(record, release.levels.max_version if level is None else level)
+    envelope = pb.MetadataRecord(version=version, **{name: mapping.to_message(record)})
     return envelope.SerializeToString(deterministic=True)
 
 
-def decode(value: bytes) -> Record:
-    """The record in `value`; raises RecordError for anything this version does not know."""
+def decode(value: bytes, release: Release = RELEASE) -> Record:
+    """The record in `value`; raises RecordError for anything the release does not know."""
     try:
         envelope = pb.MetadataRecord.FromString(value)
     except DecodeError as error:
@@ -32,7 +35,7 @@ def decode(value: bytes) -> Record:
     if name is None:
         raise RecordError("the metadata record is of a type this version does not know; upgrade this node")
     mapping = _BY_NAME[name]
-    known = mapping.values.version
+    known = release.newest(mapping.values)
     if envelope.version > known:
         raise RecordError(
             f"{mapping.values.__name__} has version {envelope.version}, this node understands {known} "

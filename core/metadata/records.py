@@ -6,7 +6,6 @@ bytes are codec.py's business; proto/metadata.proto has the same names.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 from uuid import UUID
 
 from rookery.core.metadata.image import Endpoint, FeatureRange, QuotaEntity
@@ -20,9 +19,7 @@ OFFSET_IS_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What can stand in the metadata log."""
-
-    version: ClassVar[int] = 0
+    """What can stand in the metadata log. features.py tells its versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from rookery.core.metadata import requests
 from rookery.core.metadata.protobuf import Mapping
 from rookery.proto import controller_pb2 as pb
 
-VERSION = 1
 SERVICE = pb.DESCRIPTOR.services_by_name["Controller"].full_name
 
 

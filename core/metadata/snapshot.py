@@ -10,6 +10,7 @@ from uuid import UUID
 
 from rookery.core.metadata import records as r
 from rookery.core.metadata.codec import encode
+from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.image import BrokerRegistration, Image, Partition, QuotaEntity
 
 
@@ -32,11 +33,17 @@ def snapshot(image: Image) -> Iterator[r.Record]:
     yield from _security(image)
 
 
+def snapshot_values(image: Image, release: Release = RELEASE) -> list[bytes]:
+    """The image as the values of a snapshot, written as its own level demands. A pass over everything: for big
+    images not on an event loop."""
+    level = release.level(image)
+    return [encode(record, level, release) for record in snapshot(image)]
+
+
 def state_hash(image: Image) -> str:
-    """Equal for equal states, whatever way they were reached; costs a pass over the image."""
+    """Equal for equal states, whatever way they were reached and by whichever release; costs a pass over all."""
     digest = blake2b(digest_size=16)
-    for record in snapshot(image):
-        value = encode(record)
+    for value in snapshot_values(image):
         digest.update(len(value).to_bytes(4, "big"))
         digest.update(value)
     return digest.hexdigest()

@@ -53,7 +53,7 @@ class SimMetadataFollower(Service):
 
     @classmethod
     def maker(cls, world: World) -> object:
-        def make(settings: MetadataSettings, listener: MetadataListener) -> SimMetadataFollower:
+        def make(settings: MetadataSettings, listener: MetadataListener, version: object) -> SimMetadataFollower:
             return cls(world, listener)
 
         return make

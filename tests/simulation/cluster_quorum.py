@@ -19,11 +19,12 @@ from rookery.controller.loop import ControllerLoop
 from rookery.controller.quorum import CommittedBatch, SnapshotId
 from rookery.controller.rpc import ControllerService
 from rookery.controller.settings import ControllerSettings
-from rookery.controller.snapshots import snapshot_id, snapshot_values
+from rookery.controller.snapshots import snapshot_id
 from rookery.core.clock import Clock
 from rookery.core.errors import NotControllerError
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.rpc import METHODS
+from rookery.core.metadata.snapshot import snapshot_values
 from rookery.core.metadata_log import MetadataListener
 from rookery.proto import raft_pb2
 from tests.simulation.cluster_loop import Process, SimLoop, current
@@ -121,6 +122,9 @@ class Seat:
 
     def write_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> None:
         """Readers make their own."""
+
+    def voter_features(self) -> dict[int, None]:
+        return {}
 
 
 class Controller:

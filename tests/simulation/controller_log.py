@@ -39,6 +39,9 @@ class Seat:
     def write_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> None:
         self._log.snapshots.append((snapshot, tuple(values), self.delivered))
 
+    def voter_features(self) -> dict[int, None]:
+        return {}
+
     def tell(self, leader: tuple[int, int]) -> None:
         self.told = leader
         if self.listener is not None:

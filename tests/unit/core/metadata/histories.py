@@ -6,6 +6,7 @@ from uuid import UUID
 
 from rookery.core.metadata import records as r
 from rookery.core.metadata.delta import Delta
+from rookery.core.metadata.features import ELR_VERSION
 from rookery.core.metadata.image import EMPTY, Endpoint, Image, QuotaEntity, ResourceType
 
 BROKERS = (1, 2, 3, 4)
@@ -128,7 +129,7 @@ def _other(rng: Random, image: Image) -> r.Record:
     return rng.choice(
         [
             r.NoOpRecord(),
-            r.FeatureLevelRecord(rng.choice("xy"), rng.randint(0, 3)),
+            r.FeatureLevelRecord(ELR_VERSION, rng.randint(0, 1)),
             r.ProducerIdsRecord(1, 1, image.next_producer_id + rng.randint(0, 1000)),
             r.ClientQuotaRecord(entity[: rng.randint(1, 2)], "rate", rng.choice((None, 0.0, 1.5))),
             r.AccessControlEntryRecord(acl, 2, rng.choice(NAMES), 3, "User:u", "*", rng.randint(2, 12), 3),
