@@ -54,7 +54,7 @@ def test_everything_that_was_ever_written_can_be_read() -> None:
     ],
 )
 def test_what_the_level_does_not_have_is_not_written(record: r.Record, what: str) -> None:
-    with pytest.raises(UnsupportedVersionError, match=rf"{what} {METADATA_VERSION} {RAISED}, the cluster is at {LEVEL}"):
+    with pytest.raises(UnsupportedVersionError, match=f"{what} {METADATA_VERSION} {RAISED}, the cluster is at {LEVEL}"):
         encode(record, LEVEL, NEXT)
     assert decode(encode(record, RAISED, NEXT), NEXT) == record
 
