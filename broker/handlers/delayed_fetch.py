@@ -1,11 +1,30 @@
 """A fetch that waits for data."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rookery.broker.handlers.fetch_answer import Fetch
+from rookery.broker.handlers.fetch_session import Wanted
 from rookery.broker.replication.partition import Partition
 from rookery.broker.server.pending import Pending
+
+
+class Place(NamedTuple):
+    """A partition when it was read last."""
+
+    wanted: Wanted
+    leader: int
+    leader_epoch: int
+    bytes_in: int
+
+    @classmethod
+    def of(cls, wanted: Wanted, partition: Partition) -> "Place":
+        return cls(wanted, partition.state.leader, partition.state.leader_epoch, partition.bytes_in)
+
+    def is_lost(self, partition: Partition) -> bool:
+        """Whether somebody else leads now, or nobody can say."""
+        state = partition.state
+        return state.leader != self.leader or state.leader_epoch != self.leader_epoch or partition.offline
 
 
 class DelayedFetch:
@@ -18,11 +37,10 @@ class DelayedFetch:
         self._fetch = fetch
         self._min_bytes = min_bytes
         self._pending = pending
-        self._places: dict[Partition, tuple[int, int, int]] = {}
+        self._places: dict[Partition, Place] = {}
         for wanted, partition in zip(fetch.wanted, fetch.read.partitions, strict=True):
             if partition is not None:
-                epoch = partition.state.leader_epoch
-                self._places[partition] = (wanted.request.fetch_offset, epoch, partition.bytes_in)
+                self._places[partition] = Place.of(wanted, partition)
         self._had = fetch.read.bytes
 
     @property
@@ -30,13 +48,13 @@ class DelayedFetch:
         return list(self._places)
 
     def try_complete(self, changed: Sequence[Partition]) -> bool:
-        until = self._fetch.read.until
+        read = self._fetch.read
         moved = False
         for partition in changed:
-            offset, epoch, _ = self._places[partition]
-            if not partition.is_leader or partition.state.leader_epoch != epoch or partition.offline:
+            place = self._places[partition]
+            if place.is_lost(partition) or read.owes_watermark(partition, place.wanted):
                 return self._answer()
-            moved |= until(partition) > offset
+            moved |= read.until(partition) > place.wanted.request.fetch_offset
         if not moved:
             return False
         if self._min_bytes <= 1:
@@ -45,25 +63,21 @@ class DelayedFetch:
 
     def _guess(self) -> int:
         """Bytes there may be now: at least what was found, plus all that was appended since."""
-        return self._had + sum(
-            partition.bytes_in - bytes_in for partition, (_, _, bytes_in) in self._places.items()
-        )
+        return self._had + sum(partition.bytes_in - place.bytes_in for partition, place in self._places.items())
 
     def _answer_if_enough(self) -> bool:
         read = self._fetch.read
-        read.read()
+        self._fetch.read_again()
         if read.bytes >= self._min_bytes or read.answer_now:
             self._pending.complete(self._fetch.response())
             return True
+        self._fetch.wait()
         self._had = read.bytes
-        self._places = {
-            partition: (offset, epoch, partition.bytes_in)
-            for partition, (offset, epoch, _) in self._places.items()
-        }
+        self._places = {partition: Place.of(place.wanted, partition) for partition, place in self._places.items()}
         return False
 
     def _answer(self) -> bool:
-        self._fetch.read.read()
+        self._fetch.read_again()
         self._pending.complete(self._fetch.response())
         return True
 

@@ -10,10 +10,13 @@ so that no busy partition starves the others.
 from typing import Any
 
 from rookery.broker.handlers.delayed_fetch import DelayedFetch
+from rookery.broker.handlers.fetch_account import FetchAccount
 from rookery.broker.handlers.fetch_answer import Fetch
 from rookery.broker.handlers.fetch_read import FetchRead, replica_of
 from rookery.broker.handlers.fetch_session import FIRST_EPOCH, NO_SESSION_EPOCH, Sessions, wanted_of
 from rookery.broker.handlers.locate import Locator
+from rookery.broker.handlers.preferred_replica import PreferredReplica
+from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.waiters import Waiters
@@ -39,10 +42,14 @@ class FetchHandler:
         clock: Clock,
         metrics: TopicMetrics,
         quota: ReplicationQuota,
+        client_quotas: ClientQuotas,
+        preferred: PreferredReplica | None = None,
     ) -> None:
-        """`quota` limits followers that catch up."""
+        """`quota` limits followers that catch up; `preferred` sends consumers to replicas closer to them."""
+        self._preferred = preferred
         self._locator = locator
         self._quota = quota
+        self._client_quotas = client_quotas
         self._waiters = waiters
         self._sessions = sessions
         self._clock = clock
@@ -50,8 +57,9 @@ class FetchHandler:
         self._turn = 0
 
     def handle(self, request: FetchRequest, call: Call) -> Outcome:
+        account = self._account(request, call) if self._client_quotas.limited else None
         try:
-            fetch = self._fetch(request, call)
+            fetch = self._fetch(request, call, account)
         except KafkaError as error:
             call.error(error.code)
             return FetchResponse(error_code=error.code, responses=())
@@ -66,7 +74,15 @@ class FetchHandler:
             return fetch.response()
         return self._park(fetch, request)
 
-    def _fetch(self, request: FetchRequest, call: Call) -> Fetch:
+    def _account(self, request: FetchRequest, call: Call) -> FetchAccount | None:
+        """Followers are not clients."""
+        if replica_of(request)[0] >= 0:
+            return None
+        account = FetchAccount(self._client_quotas, call.who, self._sessions, self._clock.monotonic)
+        account.cap(request)
+        return account
+
+    def _fetch(self, request: FetchRequest, call: Call, account: FetchAccount | None) -> Fetch:
         """The partitions to read: those of the request, or of the session it continues."""
         session, is_full = None, True
         if request.session_epoch == NO_SESSION_EPOCH:
@@ -83,10 +99,10 @@ class FetchHandler:
                 session = None
         wanted = list(wanted_of(request)) if session is None else list(session.wanted.values())
         read = FetchRead(
-            self._locator, request, call, wanted, self._quota,
+            self._locator, request, call, wanted, self._quota, self._preferred,
             in_session=session is not None, news_only=not is_full,
         )  # fmt: skip
-        return Fetch(read, wanted, session, is_full, self._metrics)
+        return Fetch(read, wanted, session, is_full, self._metrics, account)
 
     def _next_first(self, fetch: Fetch) -> int:
         if fetch.session is not None or len(fetch.wanted) < 2:
@@ -96,6 +112,7 @@ class FetchHandler:
 
     def _park(self, fetch: Fetch, request: FetchRequest) -> Pending[Any]:
         pending: Pending[Any] = Pending()
+        fetch.wait()
         delayed = DelayedFetch(fetch, request.min_bytes, pending)
         parked = self._waiters.park(delayed, delayed.partitions, request.max_wait_ms / 1000)
         pending.on_abandon = lambda: self._waiters.forget(parked)

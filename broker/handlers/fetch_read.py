@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Wanted
 from rookery.broker.handlers.locate import Locator
+from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.handlers.quiet import Quiet
 from rookery.broker.log.partition_log import Isolation
 from rookery.broker.quotas.replication import Replica, ReplicationQuota
@@ -21,6 +22,8 @@ from rookery.core.wire.apis.fetch import (
 )
 
 READ_COMMITTED = 1
+RACKS_FROM = 11
+"""From this version on consumers may read from any replica; older ones know the leader alone."""
 LEADER_HINTS_FROM = 12
 RESPONSE_BYTES_MAX = 57_671_680
 """No answer is larger than this (but for a single batch that is), whatever the client allows."""
@@ -38,6 +41,7 @@ class FetchRead:
         call: Call,
         wanted: Sequence[Wanted],
         quota: ReplicationQuota,
+        preferred: PreferredReplica | None = None,
         *,
         in_session: bool = False,
         news_only: bool = False,
@@ -51,6 +55,11 @@ class FetchRead:
         self._bytes_max = min(request.max_bytes, RESPONSE_BYTES_MAX)
         self._replica, self._replica_epoch = replica_of(request)
         self.is_follower = self._replica >= 0
+        self._of_leader = self.is_follower or call.version < RACKS_FROM
+        self._rack = "" if self._of_leader else request.rack_id
+        self._preferred = preferred
+        self._tells_watermarks = preferred is not None and self.is_follower and in_session
+        """Consumers may read from followers: these hear at once of what is committed."""
         self._heard = False
         self._isolation = Isolation.HIGH_WATERMARK
         if self.is_follower:
@@ -81,6 +90,8 @@ class FetchRead:
                 self.partitions[place] = one.quiet.partition
                 continue
             data = found[place] = self._read_one(place, one, left, self.bytes == 0)
+            if self._tells_watermarks and data.high_watermark > one.high_watermark:
+                self.answer_now = True
             size = len(data.records or b"")
             left -= size
             self.bytes += size
@@ -100,12 +111,11 @@ class FetchRead:
     def _read_one(self, place: int, wanted: Wanted, left: int, min_one: bool) -> PartitionData:
         asked, key = wanted.request, wanted.key
         try:
-            if self._call.version >= TOPIC_IDS_FROM:
-                partition = self._locator.of(key.topic_id, key.partition)
-            else:
-                partition = self._locator.named(key.topic, key.partition)
-            self.partitions[place] = partition
-            partition.check_leader(asked.current_leader_epoch)
+            partition = self.partitions[place] = self._find(wanted)
+            self._check(partition, asked.current_leader_epoch)
+            closer = self._closer(partition, asked.fetch_offset)
+            if closer is not None:
+                return self._sent_on(wanted, partition, closer)
             offset, diverging = asked.fetch_offset, None
             left_over = partition.divergence(offset, asked.last_fetched_epoch)
             if left_over is not None:
@@ -123,7 +133,7 @@ class FetchRead:
                 self._quota.took(len(read.data))
         except KafkaError as error:
             return self._refusal(wanted, error)
-        if self._in_session:
+        if self._in_session and not self._rack:
             has_all = diverging is None and offset >= partition.log.bound(self._isolation)
             leading = partition.leading if has_all else None
             wanted.quiet = Quiet(partition, leading, partition.log.log.end_offset) if leading is not None else None
@@ -142,6 +152,42 @@ class FetchRead:
             aborted_transactions=aborted,
             records=read.data,
         )
+
+    def _find(self, wanted: Wanted) -> Partition:
+        key = wanted.key
+        if self._call.version >= TOPIC_IDS_FROM:
+            return self._locator.of(key.topic_id, key.partition)
+        return self._locator.named(key.topic, key.partition)
+
+    def _check(self, partition: Partition, leader_epoch: int) -> None:
+        """Raise unless this reader may read the partition here."""
+        if self._of_leader:
+            partition.check_leader(leader_epoch)
+        else:
+            partition.check_replica(leader_epoch)
+
+    def _closer(self, partition: Partition, offset: int) -> int | None:
+        """A replica that this consumer had better read from."""
+        if not self._rack or self._preferred is None:
+            return None
+        return self._preferred.choose(partition, offset, self._rack, self._call.client.listener)
+
+    def _sent_on(self, wanted: Wanted, partition: Partition, closer: int) -> PartitionData:
+        """No records: the consumer gets them elsewhere."""
+        self.answer_now = True
+        log = partition.log
+        return PartitionData(
+            partition_index=wanted.key.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.bound(Isolation.LAST_STABLE),
+            log_start_offset=log.start_offset,
+            preferred_read_replica=closer,
+            records=b"",
+        )
+
+    def owes_watermark(self, partition: Partition, wanted: Wanted) -> bool:
+        """Whether this follower, from which consumers may read, has yet to hear what is committed."""
+        return self._tells_watermarks and partition.log.high_watermark > wanted.high_watermark
 
     def _acknowledged(self, partition: Partition, asked: FetchPartition) -> None:
         """What a follower asks for tells what it has: said once, when the request comes."""

@@ -63,6 +63,7 @@ class Wanted:
             or data.high_watermark != self.high_watermark
             or data.log_start_offset != self.log_start_offset
             or data.diverging_epoch is not None
+            or data.preferred_read_replica >= 0
         )
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset

@@ -36,6 +36,7 @@ from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.metadata import MetadataHandler
 from rookery.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
 from rookery.broker.handlers.update_features import UpdateFeaturesHandler
@@ -80,13 +81,14 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
     configs = ConfigView(cluster.node_id, settings)
     auto_creation = AutoCreation(settings[node.AUTO_CREATE_TOPICS_ENABLE], cluster, controller, start_task)
     sessions = Sessions(settings[node.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], broker.random)
+    preferred = PreferredReplica.of(settings, cluster)
     record_work = RecordWorkInThreads(broker.executor)
     metrics = broker.topic_metrics
     api_versions = ApiVersionsHandler(cluster)
     handlers: list[Handler] = [
         api_versions,
         ProduceHandler(locator, broker.waiters, broker.clock, record_work, start_task, metrics),
-        FetchHandler(locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota),
+        FetchHandler(locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, preferred),
         ListOffsetsHandler(locator),
         OffsetForLeaderEpochHandler(locator),
         DeleteRecordsHandler(locator),

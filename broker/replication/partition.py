@@ -6,7 +6,7 @@ far the followers have come; while it follows, what it fetches from the leader i
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -274,6 +274,20 @@ class Partition:
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raise unless this broker leads the partition, in the epoch that the client knows if it says one."""
+        self._check_epoch(current_leader_epoch)
+        if self.state.leader != self._node_id:
+            raise NotLeaderOrFollowerError(f"{self.topic_partition} is led by broker {self.state.leader}")
+        self._check_not_cut()
+
+    def check_replica(self, current_leader_epoch: int = NO_EPOCH) -> None:
+        """Raise unless this broker's log may be read by a consumer that knows of this epoch: who leads and who follows
+        does not matter, both show only what is committed."""
+        self._check_epoch(current_leader_epoch)
+        if self._node_id not in self.state.replicas:
+            raise NotLeaderOrFollowerError(f"{self.topic_partition} has no replica on broker {self._node_id}")
+        self._check_not_cut()
+
+    def _check_epoch(self, current_leader_epoch: int) -> None:
         if self.offline:
             raise KafkaStorageError(f"the log directory of {self.topic_partition} is offline")
         state = self.state
@@ -282,10 +296,14 @@ class Partition:
             if current_leader_epoch < state.leader_epoch:
                 raise FencedLeaderEpochError(text)
             raise UnknownLeaderEpochError(text)
-        if state.leader != self._node_id:
-            raise NotLeaderOrFollowerError(f"{self.topic_partition} is led by broker {state.leader}")
+
+    def _check_not_cut(self) -> None:
         if self.cut is not None:
-            raise NotLeaderOrFollowerError(f"{self.topic_partition}: the log of the new leader is still being cut")
+            raise NotLeaderOrFollowerError(f"{self.topic_partition}: the log is still being cut")
+
+    def followers_with(self, offset: int) -> Iterable[tuple[int, int, int]]:
+        """While this broker leads: see LeaderState."""
+        return () if self.leading is None else self.leading.followers_with(offset, self._peers.now_ms())
 
     # --- writing -----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ Rules of this file
 - At most one change of the ISR is under way; it is settled by the metadata log, not by the reply to the request.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 NEVER = -(2**62)
@@ -205,6 +205,13 @@ class LeaderState:
     def lag(self, node: int) -> int:
         """Records a follower is behind; all of them if it has not been heard of."""
         return self.log_end - max(self.followers[node].log_end, 0)
+
+    def followers_with(self, offset: int, now_ms: int) -> Iterator[tuple[int, int, int]]:
+        """Followers in sync that have the record at `offset`, or will have it next: where their log ends, and since
+        how many milliseconds they have not had all."""
+        for node, follower in self.followers.items():
+            if node in self.committed.isr and follower.log_start <= offset <= follower.log_end:
+                yield node, follower.log_end, now_ms - follower.caught_up_ms
 
     # --- events ---------------------------------------------------------------------------------------------
 

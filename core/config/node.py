@@ -149,6 +149,12 @@ MAX_CONNECTIONS_PER_IP_OVERRIDES = Option(
     "Other limits for some addresses, as address:count.",
     reach=_DYNAMIC,
 )
+QUOTA_WINDOW_NUM = Option(
+    "quota.window.num", int32(1), 11, "Samples of what a client used that count for its quotas."
+)
+QUOTA_WINDOW_SIZE_SECONDS = Option(
+    "quota.window.size.seconds", int32(1), 1, "Length of one such sample."
+)
 QUEUED_MAX_REQUESTS = Option(
     "queued.max.requests", int32(1), 500, "Requests one connection may have under way before reading pauses."
 )
@@ -351,6 +357,13 @@ REPLICA_FETCH_RESPONSE_MAX_BYTES = Option(
 )
 REPLICA_FETCH_BACKOFF_MS = Option(
     "replica.fetch.backoff.ms", int32(0), 1000, "Pause of a follower after a failed fetch."
+)
+RACK_AWARE_SELECTORS = ("org.apache.kafka.common.replica.RackAwareReplicaSelector", "RackAwareReplicaSelector")
+REPLICA_SELECTOR_CLASS = Option(
+    "replica.selector.class",
+    String(("", *RACK_AWARE_SELECTORS, "org.apache.kafka.common.replica.LeaderSelector")),
+    "",
+    "RackAwareReplicaSelector lets consumers that set client.rack read from a replica in their rack.",
 )
 LEADER_REPLICATION_THROTTLED_RATE = Option(
     "leader.replication.throttled.rate",

@@ -110,14 +110,24 @@ async def test_line_32_who_does_not_want_to_wait_does_not(
     assert len(reader.receive()) == 1
 
 
-async def test_line_32_a_waiting_fetch_hears_of_a_lost_leadership(broker: QuietBroker) -> None:
+@pytest.mark.parametrize(
+    ("version", "epoch", "told"),
+    [
+        (10, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (12, 0, ErrorCode.FENCED_LEADER_EPOCH),
+        (12, -1, ErrorCode.NONE),  # it may go on here: this broker follows now
+    ],
+)
+async def test_line_32_a_waiting_fetch_hears_of_a_lost_leadership(
+    broker: QuietBroker, version: int, epoch: int, told: ErrorCode
+) -> None:
     await broker.create("orders")
     reader = broker.talk()
-    reader.send(FETCH, 12, fetch_request("orders", 0, max_wait_ms=500))
+    reader.send(FETCH, version, fetch_request("orders", 0, max_wait_ms=500, current_leader_epoch=epoch))
     topic_id = broker.cluster.image.topic_ids["orders"]
     broker.cluster.commit([PartitionChangeRecord(topic_id, 0, replicas=(1, 2), isr=(2,), leader=2)])
     (answer,) = reader.receive()
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.responses[0].partitions[0].error_code == told
 
 
 async def test_waiting_fetches_are_woken_once_per_pass(
@@ -299,7 +309,7 @@ async def test_a_wrong_broker_names_the_right_one(broker: QuietBroker) -> None:
     endpoint = Endpoint("PLAINTEXT", "two.example.com", 9093, "PLAINTEXT")
     topic_id = broker.cluster.image.topic_ids["orders"]
     broker.cluster.commit([RegisterBrokerRecord(2, UUID(int=2), (endpoint,), fenced=False)])
-    broker.cluster.commit([PartitionChangeRecord(topic_id, 0, replicas=(1, 2), isr=(2,), leader=2)])
+    broker.cluster.commit([PartitionChangeRecord(topic_id, 0, replicas=(2,), isr=(2,), leader=2)])
     request = fetch_request("", 0, topic_id=topic_id)
     answer = await broker.talk().ask(FETCH, 16, request)
     partition = answer.responses[0].partitions[0]

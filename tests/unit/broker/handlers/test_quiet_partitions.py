@@ -93,7 +93,8 @@ async def test_a_lost_leadership_is_told(broker: QuietBroker) -> None:
     talk = broker.talk()
     session_id = await begin(talk, 1)
     partition = broker.partition("orders")
-    partition.apply(partition.state._replace(leader=FOLLOWER, leader_epoch=partition.state.leader_epoch + 1))
+    epoch = partition.state.leader_epoch + 1
+    partition.apply(partition.state._replace(replicas=(FOLLOWER,), leader=FOLLOWER, leader_epoch=epoch))
     answer = only([*(await ask(talk, request(session_id, 1))).responses[0].partitions])
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -1,0 +1,37 @@
+"""Where a leader sends consumers that say in which rack they are (replica.selector.class)."""
+
+from collections.abc import Iterator
+
+from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.replication.closest import Readable, closest
+from rookery.broker.replication.partition import Partition
+from rookery.core.config import node
+from rookery.core.config.options import Settings
+
+
+class PreferredReplica:
+    """Knows the racks; what followers have is known to the partition's leader."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+
+    @classmethod
+    def of(cls, settings: Settings, cluster: ClusterView) -> "PreferredReplica | None":
+        """None where every consumer reads from the leader."""
+        chosen = settings[node.REPLICA_SELECTOR_CLASS]
+        return cls(cluster) if chosen in node.RACK_AWARE_SELECTORS else None
+
+    def choose(self, partition: Partition, offset: int, rack: str, listener: str) -> int | None:
+        """The broker that a consumer in `rack`, on `listener`, should ask for `offset` instead of this one."""
+        leading = partition.leading
+        if leading is None or not rack:
+            return None
+        leader = self._cluster.image.brokers.get(leading.me)
+        return closest(rack, leader.rack if leader else None, self._readable(partition, offset, listener))
+
+    def _readable(self, partition: Partition, offset: int, listener: str) -> Iterator[Readable]:
+        brokers = self._cluster.image.brokers
+        for node_id, log_end, behind_ms in partition.followers_with(offset):
+            broker = brokers.get(node_id)
+            if broker is not None and not broker.fenced and broker.endpoint(listener) is not None:
+                yield Readable(node_id, broker.rack, log_end, behind_ms)
