@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from rookery.broker.log.partition_log import LeaderAppend
 from rookery.broker.replication.partition import ACKS_ALL, Partition
 from rookery.broker.server.pending import Pending
+from rookery.broker.server.topic_metrics import Traffic
 from rookery.core.errors import (
     KafkaError,
     NotEnoughReplicasAfterAppendError,
@@ -24,6 +25,7 @@ class Written(NamedTuple):
     partition: Partition
     appended: LeaderAppend
     leader_epoch: int
+    traffic: Traffic
 
 
 class DelayedProduce:
@@ -84,4 +86,6 @@ class DelayedProduce:
             self._refuse(written, NotEnoughReplicasAfterAppendError(
                 f"{partition.topic_partition}: the batch was written, but too few replicas are in sync now"
             ))  # fmt: skip
+        else:
+            written.traffic.acked += written.appended.last_offset - written.appended.base_offset + 1
         return True

@@ -144,7 +144,9 @@ class ProduceHandler:
             traffic.bytes_in += len(batch)
         if not partition.is_acknowledged(appended, acks):
             epoch = partition.state.leader_epoch
-            run.waiting.append(Written(answer, partition.topic, partition, appended, epoch))
+            run.waiting.append(Written(answer, partition.topic, partition, appended, epoch, traffic))
+        elif acks:
+            traffic.acked += last_offset - base_offset + 1
 
     def _must_open(self, partition: Partition, batch: Buffer | None) -> bool:
         partition.check_leader()

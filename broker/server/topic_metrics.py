@@ -5,15 +5,16 @@ from operator import attrgetter
 
 from rookery.core.metrics import Metrics, Sample
 
-PREFIX = "kafka_server_brokertopicmetrics_"
+KAFKA = "kafka_server_brokertopicmetrics_"
 COUNTED = {
-    "messages_in": ("messagesin", "Records appended."),
-    "bytes_in": ("bytesin", "Bytes appended."),
-    "bytes_out": ("bytesout", "Bytes read by consumers."),
-    "produce_requests": ("totalproducerequests", "Partitions asked for in produce requests."),
-    "fetch_requests": ("totalfetchrequests", "Partitions asked for in fetch requests."),
-    "failed_produces": ("failedproducerequests", "Of those, how many failed."),
-    "failed_fetches": ("failedfetchrequests", "Of those, how many failed."),
+    "messages_in": (KAFKA + "messagesin", "Records appended."),
+    "bytes_in": (KAFKA + "bytesin", "Bytes appended."),
+    "bytes_out": (KAFKA + "bytesout", "Bytes read by consumers."),
+    "produce_requests": (KAFKA + "totalproducerequests", "Partitions asked for in produce requests."),
+    "fetch_requests": (KAFKA + "totalfetchrequests", "Partitions asked for in fetch requests."),
+    "failed_produces": (KAFKA + "failedproducerequests", "Of those, how many failed."),
+    "failed_fetches": (KAFKA + "failedfetchrequests", "Of those, how many failed."),
+    "acked": ("rookery_acked", "Records acknowledged with acks=1 or acks=all, repeated batches included."),
 }
 
 
@@ -26,6 +27,7 @@ class Traffic:
         self.messages_in = self.bytes_in = self.bytes_out = 0
         self.produce_requests = self.fetch_requests = 0
         self.failed_produces = self.failed_fetches = 0
+        self.acked = 0
 
 
 class TopicMetrics(dict[str, Traffic]):
@@ -42,7 +44,7 @@ class TopicMetrics(dict[str, Traffic]):
 
     def publish(self, metrics: Metrics) -> None:
         for field, (name, text) in COUNTED.items():
-            metrics.read(PREFIX + name, text, self._samples(field), labels=("topic",), kind="counter")
+            metrics.read(name, text, self._samples(field), labels=("topic",), kind="counter")
 
     def _samples(self, field: str) -> Callable[[], Iterator[Sample]]:
         read = attrgetter(field)

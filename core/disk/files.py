@@ -3,6 +3,8 @@
 import asyncio
 import os
 import stat
+import time
+from collections.abc import Callable
 
 import aiofiles
 import aiofiles.os
@@ -10,15 +12,18 @@ import aiofiles.os
 from rookery.core.disk.port import Buffer
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+Synced = Callable[[float], None]
+"""Told how many seconds a device took, in whatever thread waited for it."""
 
 
 class _OpenFile:
     """One descriptor. Appends go to the end of the file whatever was truncated before (O_APPEND)."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "_synced")
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, synced: Synced) -> None:
         self._fd = fd
+        self._synced = synced
 
     def write(self, data: Buffer) -> int:
         return os.write(self._fd, data)
@@ -40,13 +45,15 @@ class _OpenFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
+        begun = time.perf_counter()
         os.fdatasync(self._fd)
+        self._synced(time.perf_counter() - begun)
 
     def fileno(self) -> int:
         return self._fd
 
     def dup(self) -> "_OpenFile":
-        return _OpenFile(os.dup(self._fd))
+        return _OpenFile(os.dup(self._fd), self._synced)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -57,8 +64,12 @@ class _OpenFile:
 class FileDisk:
     """Files and folders of the operating system. Holds no state, so one instance serves every thread."""
 
+    def __init__(self, synced: Synced = lambda seconds: None) -> None:
+        """`synced` hears of every file that was made durable."""
+        self._synced = synced
+
     def open(self, path: str, *, create: bool = False) -> _OpenFile:
-        return _OpenFile(os.open(path, _FLAGS | (os.O_CREAT if create else 0), 0o644))
+        return _OpenFile(os.open(path, _FLAGS | (os.O_CREAT if create else 0), 0o644), self._synced)
 
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
