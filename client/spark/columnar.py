@@ -1,123 +1,154 @@
-"""Where the fields of records stand in their bytes, so that Arrow can take whole columns at once.
+"""The records of some batches as Arrow columns.
 
-Every field of a batch's records is a stretch of one buffer. The bounds of all keys and values, in order, are the
-offsets of one Arrow array over that buffer, whose elements are in turn a key, what lies between, a value, what
-lies between; a column is then every fourth element. No Python object is made for a key or a value.
+Records are of different lengths and follow each other, so finding where each begins takes a step per record; all
+else, the numbers in them and the bounds of their keys and values, is worked out for all records at once. No Python
+object is made for a key or a value.
 """
 
-from array import array
+from collections.abc import Sequence
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rookery.client.spark.varints import PADDING, byte_array, read_varints
 from rookery.core.wire.batch import BatchHeader
-from rookery.core.wire.primitives import WireError
+from rookery.core.wire.primitives import Buffer, WireError
 
-_FIELDS = 4  # bounds of each record: key from and to, value from and to
+_I64 = pa.int64()
+_NONE = pa.scalar(0, _I64)
+_HIGH_HALF = pa.scalar(32, _I64)
+_NO_INDEX = pa.scalar(None, pa.int32())
+
+Section = tuple[BatchHeader, Buffer]
+"""A batch's header and its records, uncompressed."""
 
 
-class Marks:
-    """Offsets, times and bounds of the records of some batches."""
+class Columns:
+    """Offsets, times, keys and values of the records of some batches, in order."""
 
-    def __init__(self) -> None:
-        self.offsets: list[int] = []
-        self.times: list[int] = []
-        self.bounds: list[int] = []
-        self.null_keys: list[int] = []
-        self.null_values: list[int] = []
-
-    def add(self, data: bytes, pos: int, end: int, header: BatchHeader) -> None:
-        """Mark the records of a batch, which stand uncompressed at `pos` to `end`."""
-        first = len(self.offsets)
+    def __init__(self, sections: Sequence[Section]) -> None:
+        self._headers = [header for header, _ in sections]
+        self._data = b"".join([*(section for _, section in sections), bytes(PADDING)])
         try:
-            reached = self._walk(data, pos, header)
+            begins, ends = _find(self._data, sections)
+            self.rows = len(begins)
+            self._read(pa.array(begins, _I64), pa.array(ends, _I64))
         except IndexError:
-            raise WireError(f"the last of {header.record_count} records is cut short") from None
-        if reached != end:
-            raise WireError(f"{header.record_count} records end at byte {reached} instead of {end}")
-        if header.log_append_time:
-            self.times[first:] = [header.max_timestamp] * (len(self.times) - first)
+            raise WireError("a field of a record goes beyond the records") from None
 
-    def _walk(self, data: bytes, pos: int, header: BatchHeader) -> int:
-        """Flat, since it runs once per record; numbers of one byte, by far the most, are read in line."""
-        base_offset, base_time = header.base_offset, header.base_timestamp
-        bounds, offsets, times = self.bounds, self.offsets, self.times
-        for _ in range(header.record_count):
-            size = data[pos]
-            pos += 1
-            if size >= 0x80:
-                size, pos = _zigzag(data, pos - 1)
-            end = pos + (size >> 1)
-            time = data[pos + 1]
-            pos += 2
-            if time >= 0x80:
-                time, pos = _zigzag(data, pos - 1)
-            delta = data[pos]
-            pos += 1
-            if delta >= 0x80:
-                delta, pos = _zigzag(data, pos - 1)
-            length = data[pos]
-            pos += 1
-            if length >= 0x80:
-                length, pos = _zigzag(data, pos - 1)
-            key = pos
-            if length & 1:
-                _note_null(self.null_keys, len(offsets), length)
-            pos = key_end = pos + (length >> 1)
-            length = data[pos]
-            pos += 1
-            if length >= 0x80:
-                length, pos = _zigzag(data, pos - 1)
-            if length & 1:
-                _note_null(self.null_values, len(offsets), length)
-            value_end = pos + (length >> 1)
-            bounds += (key, key_end, pos, value_end)
-            if value_end >= end:
-                raise WireError(f"a record that ends at byte {end} has fields up to {value_end}")
-            offsets.append(base_offset + (delta >> 1 ^ -(delta & 1)))
-            times.append(base_time + (time >> 1 ^ -(time & 1)))
-            pos = end
-        return pos
+    def _read(self, begins: pa.Array, ends: pa.Array) -> None:
+        data = byte_array(self._data)
+        self._times, at = read_varints(data, pc.add(begins, 1))  # behind a byte of attributes, without meaning
+        self._deltas, at = read_varints(data, at)
+        lengths, at = read_varints(data, at)
+        self._keys = _Bounds(at, lengths)
+        lengths, at = read_varints(data, self._keys.end)
+        self._values = _Bounds(at, lengths)
+        if not pc.all(pc.less(self._values.end, ends)).as_py():
+            raise WireError("a record has fields that go beyond its end")
+        self.have_headers = pc.max(pc.take(data, self._values.end)).as_py() > 0
 
-    def keys(self, data: bytes) -> pa.Array:
-        return self._taken(data, 0, self.null_keys)
+    @property
+    def offsets(self) -> pa.Array:
+        return pc.add(self.of_batches([header.base_offset for header in self._headers], _I64), self._deltas)
 
-    def values(self, data: bytes) -> pa.Array:
-        return self._taken(data, 2, self.null_values)
+    @property
+    def times(self) -> pa.Array:
+        """In ms: the producer's, or the broker's where the topic asks for it."""
+        base = [header.max_timestamp if header.log_append_time else header.base_timestamp for header in self._headers]
+        times = self._times
+        if any(header.log_append_time for header in self._headers):
+            own = self.of_batches([int(not header.log_append_time) for header in self._headers], _I64)
+            times = pc.multiply(times, own)
+        return pc.add(self.of_batches(base, _I64), times)
 
-    def _taken(self, data: bytes, place: int, nulls: list[int]) -> pa.Array:
-        bounds = pa.py_buffer(array("i", self.bounds))
-        fields = pa.Array.from_buffers(pa.binary(), len(self.bounds) - 1, [None, bounds, pa.py_buffer(data)])
-        rows = len(self.offsets)
-        if not nulls:
-            return pc.take(fields, _every_fourth(place, -(-rows // 1024) * 1024)[:rows])
-        wanted: list[int | None] = list(range(place, _FIELDS * rows, _FIELDS))
-        for row in nulls:
-            wanted[row] = None
-        return pc.take(fields, pa.array(wanted, pa.int32()))
+    def of_batches(self, each: Sequence[int], kind: pa.DataType) -> pa.Array:
+        """What is the same for all records of a batch, for every record."""
+        ends, row = [], 0
+        for header in self._headers:
+            row += header.record_count
+            ends.append(row)
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(each, kind))
+        return pc.run_end_decode(runs)
+
+    @property
+    def keys(self) -> pa.Array:
+        return self._keys.taken(self._data)
+
+    @property
+    def values(self) -> pa.Array:
+        return self._values.taken(self._data)
+
+
+class _Bounds:
+    """Where a field of every record begins and ends; the length of one that is null is -1."""
+
+    def __init__(self, begin: pa.Array, lengths: pa.Array) -> None:
+        shortest = pc.min(lengths).as_py()
+        if shortest < -1:
+            raise WireError(f"a field says it has {shortest} bytes")
+        self._begin = begin
+        self._null = pc.less(lengths, _NONE) if shortest < 0 else None
+        self.end = pc.add(begin, pc.max_element_wise(lengths, _NONE) if shortest < 0 else lengths)
+
+    def taken(self, data: bytes) -> pa.Array:
+        """The fields, copied out of `data`.
+
+        Begin and end of all fields, one behind the other, are the offsets of an Arrow array whose elements are in
+        turn a field and what lies between two fields.
+        """
+        rows = len(self._begin)
+        pairs = pc.bit_wise_or(self._begin, pc.shift_left(self.end, _HIGH_HALF))
+        both = pa.Array.from_buffers(
+            pa.binary(), 2 * rows - 1, [None, pairs.buffers()[1], pa.py_buffer(data)], offset=2 * pairs.offset
+        )
+        wanted = _every_second(-(-rows // 1024) * 1024)[:rows]
+        return pc.take(both, wanted if self._null is None else pc.if_else(self._null, _NO_INDEX, wanted))
 
 
 @lru_cache(64)
-def _every_fourth(place: int, rows: int) -> pa.Array:
-    return pa.array(range(place, _FIELDS * rows + place, _FIELDS), pa.int32())
+def _every_second(rows: int) -> pa.Array:
+    return pa.array(range(0, 2 * rows, 2), pa.int32())
 
 
-def _note_null(nulls: list[int], row: int, length: int) -> None:
-    """An odd length is negative; only -1, which is 1 in zig-zag, has a meaning."""
-    if length != 1:
-        raise WireError(f"a field says it has {-(length + 1 >> 1)} bytes")
-    nulls.append(row)
+def _find(data: bytes, sections: Sequence[Section]) -> tuple[list[int], list[int]]:
+    """Where the records begin, behind their lengths, and where they end."""
+    begins: list[int] = []
+    ends: list[int] = []
+    pos = 0
+    for header, section in sections:
+        end = pos + len(section)
+        pos = _step(data, pos, header.record_count, begins, ends)
+        if pos != end:
+            raise WireError(f"{header.record_count} records end at byte {pos} instead of {end}")
+    return begins, ends
 
 
-def _zigzag(data: bytes, pos: int) -> tuple[int, int]:
-    """The number at `pos`, still zig-zag coded, and the position behind it."""
-    value = shift = 0
-    while shift < 70:
+def _step(data: bytes, pos: int, count: int, begins: list[int], ends: list[int]) -> int:
+    """Flat, since it runs once per record."""
+    for _ in range(count):
+        size = data[pos]
+        pos += 1
+        if size >= 0x80:
+            more = data[pos]
+            pos += 1
+            size += (more << 7) - 0x80
+            if more >= 0x80:
+                size, pos = _long_size(data, pos - 2)
+        begins.append(pos)
+        pos += size >> 1
+        ends.append(pos)
+    return pos
+
+
+def _long_size(data: bytes, pos: int) -> tuple[int, int]:
+    """A size of three bytes or more, and the position behind it."""
+    size = 0
+    for shift in range(0, 35, 7):
         byte = data[pos]
         pos += 1
-        value |= (byte & 0x7F) << shift
+        size |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, pos
-        shift += 7
-    raise WireError(f"the number before byte {pos} of the records has more than 64 bits")
+            return size, pos
+    raise WireError(f"the size of a record at byte {pos} has more than 32 bits")

@@ -1,16 +1,16 @@
 """Record batches to Arrow, a column at a time: the work per record is that of the wire format alone."""
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rookery.client.spark.aborted import Aborted
-from rookery.client.spark.columnar import Marks
+from rookery.client.spark.columnar import Columns, Section
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.schema import ARROW, arrow_schema
-from rookery.core.wire.batch import BatchHeader, batches, verify
+from rookery.core.wire.batch import batches, verify
 from rookery.core.wire.primitives import Buffer
 from rookery.core.wire.record import RecordHeader, decode_records
 from rookery.core.wire.records import DEFAULT_BUDGET, records_section
@@ -40,7 +40,7 @@ class Decoder:
 
     def decode(self, data: Buffer, aborted: Aborted | None = None) -> Iterator[pa.RecordBatch]:
         """The rows inside the range, in order; no control record, nothing aborted, nothing beyond the range."""
-        gathered: list[tuple[BatchHeader, Buffer]] = []
+        gathered: list[Section] = []
         rows = size = 0
         for position, header in batches(data, partial_end=True):
             if header.base_offset >= self._range.end:
@@ -60,55 +60,45 @@ class Decoder:
         if gathered:
             yield from self._arrow(gathered)
 
-    def _arrow(self, gathered: list[tuple[BatchHeader, Buffer]]) -> Iterator[pa.RecordBatch]:
-        data = b"".join(section for _, section in gathered)
-        marks = Marks()
-        position = 0
-        for header, section in gathered:
-            marks.add(data, position, position + len(section), header)
-            position += len(section)
-        arrays = [self._array(name, marks, data, gathered) for name in self._columns]
+    def _arrow(self, gathered: list[Section]) -> Iterator[pa.RecordBatch]:
+        columns = Columns(gathered)
+        arrays = [self._array(name, columns, gathered) for name in self._columns]
         whole = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        first = bisect_left(marks.offsets, self._range.start)
-        end = bisect_left(marks.offsets, self._range.end)
+        first, end = self._rows_inside(columns, gathered)
         for begin in range(first, end, ROWS_MAX):
             yield whole.slice(begin, min(ROWS_MAX, end - begin))
 
-    def _array(
-        self, name: str, marks: Marks, data: bytes, gathered: list[tuple[BatchHeader, Buffer]]
-    ) -> pa.Array:
-        kind, rows = ARROW[name], len(marks.offsets)
+    def _rows_inside(self, columns: Columns, gathered: list[Section]) -> tuple[int, int]:
+        """Which rows lie in the range; only its first and last batch can have others."""
+        start, end = self._range.start, self._range.end
+        if gathered[0][0].base_offset >= start and gathered[-1][0].last_offset < end:
+            return 0, columns.rows
+        offsets = columns.offsets
+        return pc.sum(pc.less(offsets, start)).as_py(), pc.sum(pc.less(offsets, end)).as_py()
+
+    def _array(self, name: str, columns: Columns, gathered: list[Section]) -> pa.Array:
+        kind = ARROW[name]
         match name:
             case "key":
-                return marks.keys(data)
+                return columns.keys
             case "value":
-                return marks.values(data)
+                return columns.values
             case "topic":
-                return pa.repeat(pa.scalar(self._range.topic, kind), rows)
+                return pa.repeat(pa.scalar(self._range.topic, kind), columns.rows)
             case "partition":
-                return pa.repeat(pa.scalar(self._range.partition, kind), rows)
+                return pa.repeat(pa.scalar(self._range.partition, kind), columns.rows)
             case "offset":
-                return pa.array(marks.offsets, kind)
+                return columns.offsets
             case "timestamp":
-                return pa.array(marks.times, pa.timestamp("ms", tz="UTC")).cast(kind)
+                return columns.times.cast(pa.timestamp("ms", tz="UTC")).cast(kind)
             case "timestampType":
-                return _timestamp_types([header for header, _ in gathered], kind)
+                return columns.of_batches([int(header.log_append_time) for header, _ in gathered], kind)
             case "headers":
-                return pa.array(_headers(gathered), kind)
+                return pa.array(_headers(gathered), kind) if columns.have_headers else pa.nulls(columns.rows, kind)
         raise KeyError(name)
 
 
-def _timestamp_types(headers: list[BatchHeader], kind: pa.DataType) -> pa.Array:
-    """0 for the producer's time, 1 for the broker's: a property of the batch."""
-    if len({header.log_append_time for header in headers}) == 1:
-        rows = sum(header.record_count for header in headers)
-        return pa.repeat(pa.scalar(int(headers[0].log_append_time), kind), rows)
-    return pa.concat_arrays(
-        [pa.repeat(pa.scalar(int(header.log_append_time), kind), header.record_count) for header in headers]
-    )
-
-
-def _headers(gathered: list[tuple[BatchHeader, Buffer]]) -> list[list[dict[str, Any]] | None]:
+def _headers(gathered: list[Section]) -> list[list[dict[str, Any]] | None]:
     """The headers of all records. They are asked for seldom, and are read with the records around them."""
     return [
         _header_rows(record.headers)
@@ -119,4 +109,9 @@ def _headers(gathered: list[tuple[BatchHeader, Buffer]]) -> list[list[dict[str, 
 
 def _header_rows(headers: Sequence[RecordHeader]) -> list[dict[str, Any]] | None:
     """Null, not an empty list, for a record without headers: as Spark's own source has it."""
-    return [{"key": each.key, "value": each.value} for each in headers] or None
+    return [{"key": _text(each.key), "value": each.value} for each in headers] or None
+
+
+def _text(key: str) -> str:
+    """A header's key; bytes in it that are no UTF-8 become U+FFFD, since Arrow's strings have no place for them."""
+    return key if key.isascii() else key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,42 @@
+"""Variable-length numbers at many places of one buffer, read all at once by Arrow's kernels."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rookery.core.wire.primitives import WireError
+
+PADDING = 16
+"""Bytes to follow the last number, so that looking for its next byte stays inside the buffer."""
+
+_U8, _U64, _I64 = pa.uint8(), pa.uint64(), pa.int64()
+_CONTINUES, _PAYLOAD = pa.scalar(0x80, _U8), pa.scalar(0x7F, _U8)
+_ONE = pa.scalar(1, _U64)
+
+
+def byte_array(data: bytes) -> pa.Array:
+    """A buffer as an array of its bytes, without a copy."""
+    return pa.Array.from_buffers(_U8, len(data), [None, pa.py_buffer(data)])
+
+
+def read_varints(data: pa.Array, at: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The zig-zag coded numbers at some places, and the places behind them. IndexError beyond the buffer."""
+    byte = pc.take(data, at)
+    at = pc.add(at, 1)
+    if pc.max(byte).as_py() < 0x80:  # by far the most
+        return _signed(byte.cast(_U64)), at
+    number = pc.bit_wise_and(byte, _PAYLOAD).cast(_U64)
+    goes_on = pc.greater_equal(byte, _CONTINUES)
+    for shift in range(7, 70, 7):
+        byte = pc.take(data, at)
+        part = pc.shift_left(pc.bit_wise_and(byte, _PAYLOAD).cast(_U64), pa.scalar(shift, _U64))
+        number = pc.if_else(goes_on, pc.bit_wise_or(number, part), number)
+        at = pc.add(at, goes_on.cast(_I64))
+        goes_on = pc.and_(goes_on, pc.greater_equal(byte, _CONTINUES))
+        if not pc.any(goes_on).as_py():
+            return _signed(number), at
+    raise WireError("a number within the records has more than 64 bits")
+
+
+def _signed(number: pa.Array) -> pa.Array:
+    half = pc.shift_right(number, _ONE).view(_I64)
+    return pc.bit_wise_xor(half, pc.negate(pc.bit_wise_and(number, _ONE).view(_I64)))
