@@ -26,8 +26,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--detach", action="store_true", help="return when every node is ready")
     parser.add_argument("--ephemeral", action="store_true", help="remove the data when the cluster stops")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="an option for all nodes"
-    )
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="an option for all nodes; broker.rack=a,b,c gives them racks in turn",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 

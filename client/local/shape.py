@@ -7,6 +7,7 @@ from pathlib import Path
 HOST = "127.0.0.1"
 GRPC_STEP = 100
 HTTP_STEP = 200
+RACK = "broker.rack"
 NODES_MAX = 99
 """More would run one kind of port into the next."""
 
@@ -95,5 +96,12 @@ class Shape:
             "log.dirs": str(plan.data),
             **self.defaults(),
             **overrides,
+            **_rack(plan, overrides),
         }
         return "".join(f"{key}={value}\n" for key, value in keys.items())
+
+
+def _rack(plan: NodePlan, overrides: Mapping[str, str]) -> dict[str, str]:
+    """One rack for all nodes would be of no use: several, separated by commas, are given to the nodes in turn."""
+    racks = overrides.get(RACK, "").split(",")
+    return {RACK: racks[(plan.id - 1) % len(racks)].strip()} if racks != [""] else {}

@@ -85,6 +85,7 @@ def offsets(data: PartitionData) -> list[int]:
 # --- the leader's side ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row(73)
 async def test_a_consumer_is_sent_to_the_follower_in_its_rack(leader: QuietBroker) -> None:
     data = await leader.talk().fetch("orders", 1, rack_id="b")
     assert (data.error_code, data.preferred_read_replica, offsets(data)) == (ErrorCode.NONE, FOLLOWER, [])
@@ -185,6 +186,8 @@ async def test_a_waiting_follower_hears_what_another_ones_fetch_commits(leader: 
 # --- the follower's side --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.row(73)
+@pytest.mark.invariant("P14")
 async def test_a_follower_shows_what_it_knows_to_be_committed(follower: QuietBroker) -> None:
     data = await follower.talk().fetch("orders", 0)
     assert (data.error_code, offsets(data), data.high_watermark) == (ErrorCode.NONE, [0, 1], 2)

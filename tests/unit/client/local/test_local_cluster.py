@@ -48,6 +48,14 @@ def test_each_node_has_its_block_of_ports_and_a_config_that_loads_without_a_warn
         assert bool(listeners_of(settings).controllers) == (plan.id <= 3)
 
 
+def test_nodes_take_racks_in_turn(tmp_path: Path) -> None:
+    shape = Shape("abc", tmp_path, 9092, 3, 3)
+    for racks, expected in [("a, b", ["a", "b", "a"]), ("a", ["a", "a", "a"]), (None, ["", "", ""])]:
+        texts = [shape.properties(plan, {"broker.rack": racks} if racks else {}) for plan in shape.plans()]
+        settings = [load([("file", read_properties(text))]).settings for text in texts]
+        assert [each[node.BROKER_RACK] for each in settings] == expected
+
+
 def test_one_node_keeps_one_replica(tmp_path: Path) -> None:
     assert Shape("abc", tmp_path, 9092, 1, 1).defaults() == {
         "default.replication.factor": "1",
