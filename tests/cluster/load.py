@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 from functools import partial
 from types import TracebackType
 from typing import Protocol
@@ -26,13 +27,17 @@ class Reachable(Protocol):
 class Load:
     """Idempotent acks=all producer to all partitions of a topic, and a consumer that follows."""
 
-    def __init__(self, cluster: Reachable, topic: str, partitions: int) -> None:
+    def __init__(
+        self, cluster: Reachable, topic: str, partitions: int, options: Mapping[str, str | int] | None = None
+    ) -> None:
+        """`options` are librdkafka's, for both clients."""
         self.history = History()
         self.ack_times: list[float] = []
         self.errors: list[str] = []
         self._cluster = cluster
         self._topic = topic
         self._partitions = partitions
+        self._options = dict(options or {})
         self._stop = threading.Event()
         self._number = 0
         self._starts = self._ends_now()
@@ -85,6 +90,7 @@ class Load:
                 "linger.ms": 1,
                 "message.timeout.ms": 60_000,
                 "socket.timeout.ms": 10_000,
+                **self._options,
             }
         )
         while not self._stop.is_set():
@@ -123,6 +129,7 @@ class Load:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 50,
+                **self._options,
             }
         )
         consumer.assign(

@@ -4,14 +4,17 @@ Nothing outside these namespaces is touched. Packets are dropped silently, as by
 side is told that the connection is gone.
 """
 
+import ctypes
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tests import needs
 
 SUBNET = "10.199.0"
+_NEW_NETWORK = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Network:
@@ -45,11 +48,31 @@ class Network:
         """What to put before a command so that it runs on that node."""
         return (self._ip, "netns", "exec", self._names[number])
 
+    @contextmanager
+    def here(self, number: int) -> Iterator[None]:
+        """Be on that node: this thread, and whatever it starts meanwhile, threads and processes alike."""
+        before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        inside = os.open(f"/run/netns/{self._names[number]}", os.O_RDONLY)
+        try:
+            _enter(inside)
+            yield
+        finally:
+            _enter(before)
+            os.close(inside)
+            os.close(before)
+
     def cut(self, number: int, *, incoming: bool = True, outgoing: bool = True) -> None:
-        """Drop what the node gets, what it sends, or both."""
-        for chain, wanted in (("INPUT", incoming), ("OUTPUT", outgoing)):
-            if wanted:
-                self._iptables(number, "-A", chain, "-s", f"{SUBNET}.0/24", "-j", "DROP")
+        """Drop what the node gets, what it sends, or both; what it tells itself still arrives."""
+        if incoming:
+            self._iptables(number, "-A", "INPUT", "-i", "eth0", "-j", "DROP")
+        if outgoing:
+            self._iptables(number, "-A", "OUTPUT", "-o", "eth0", "-j", "DROP")
+
+    def part(self, number: int, others: Iterable[int]) -> None:
+        """Drop what the node and the others send to each other."""
+        for other in others:
+            self._iptables(number, "-A", "INPUT", "-s", self.address(other), "-j", "DROP")
+            self._iptables(number, "-A", "OUTPUT", "-d", self.address(other), "-j", "DROP")
 
     def heal(self) -> None:
         for number in range(1, len(self._names)):
@@ -60,6 +83,12 @@ class Network:
 
     def _run(self, *arguments: str) -> None:
         subprocess.run([self._ip, *arguments], check=True, capture_output=True)
+
+
+def _enter(namespace: int) -> None:
+    if _libc.setns(namespace, _NEW_NETWORK) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"the network namespace cannot be entered: {os.strerror(number)}")
 
 
 @contextmanager

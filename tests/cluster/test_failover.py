@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.load import Load
 from tests.cluster.local import LocalCluster, local_cluster, wait_for
+from tests.cluster.replicas import check_history_and_replicas
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -43,21 +44,8 @@ def go_on(load: Load, more: int = AFTER_FAULT) -> None:
     wait_for(lambda: load.acked >= goal, f"{more} more acknowledgements", 60)
 
 
-def segments(cluster: LocalCluster, node_id: int, partition: int) -> bytes:
-    folder = Path(cluster.node(node_id).data) / f"{TOPIC}-{partition}"
-    return b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
-
-
 def check(cluster: LocalCluster, load: Load) -> None:
-    """The history is clean, and the replicas are equal byte for byte."""
-    assert load.errors == []
-    assert load.history.anomalies() == []
-    cluster.wait_in_sync(TOPIC, PARTITIONS)
-    for partition in range(PARTITIONS):
-        wait_for(
-            lambda partition=partition: len({segments(cluster, n, partition) for n in cluster.ids}) == 1,  # type: ignore[misc]
-            f"the replicas of partition {partition} to be equal",
-        )
+    check_history_and_replicas(cluster, load, TOPIC, PARTITIONS)
 
 
 @pytest.mark.row(12, 17, 20, 63, 65, 67, 69, 77)

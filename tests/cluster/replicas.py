@@ -1,0 +1,24 @@
+"""What must hold when the faults are over: a clean history, and replicas that are equal byte for byte."""
+
+from functools import partial
+from pathlib import Path
+
+from tests.cluster.load import Load
+from tests.cluster.local import LocalCluster, wait_for
+
+
+def segments(cluster: LocalCluster, node_id: int, topic: str, partition: int) -> bytes:
+    folder = Path(cluster.node(node_id).data) / f"{topic}-{partition}"
+    return b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
+
+
+def check_history_and_replicas(cluster: LocalCluster, load: Load, topic: str, partitions: int) -> None:
+    assert load.errors == []
+    assert load.history.anomalies() == []
+    cluster.wait_in_sync(topic, partitions)
+
+    def equal(partition: int) -> bool:
+        return len({segments(cluster, node_id, topic, partition) for node_id in cluster.ids}) == 1
+
+    for partition in range(partitions):
+        wait_for(partial(equal, partition), f"the replicas of partition {partition} to be equal")

@@ -1,0 +1,86 @@
+"""Real nodes under random faults while an idempotent producer and a consumer go on: killed, frozen, stopped, and cut
+off from the other nodes or from everybody. Everything acknowledged is read exactly once and in order, and in the
+end the replicas are equal byte for byte."""
+
+import random
+import time
+from collections import Counter
+
+from tests.cluster.load import Load
+from tests.cluster.local import wait_for
+from tests.cluster.networked import NetworkedCluster, networked_cluster
+from tests.cluster.replicas import check_history_and_replicas
+
+TOPIC, PARTITIONS = "orders", 3
+ROUNDS_PER_CHECK = 10
+AFTER_FAULT = 50
+FAULTS = ("kill", "kill", "pause", "stop", "cut from nodes", "cut from all")
+IMPATIENT = {"socket.timeout.ms": 4000, "topic.metadata.refresh.interval.ms": 1000}
+
+
+def main(budget_s: float) -> dict[str, object]:
+    """Faults until the time is over; raises on the first thing lost."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}", flush=True)
+    rng, deadline, totals = random.Random(seed), time.monotonic() + budget_s, Counter[str]()
+    with networked_cluster(
+        3,
+        broker__session__timeout__ms="3000",
+        broker__heartbeat__interval__ms="500",
+        replica__lag__time__max__ms="2000",
+        leader__imbalance__check__interval__seconds="5",
+    ) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS, 3, {"min.insync.replicas": "2"})
+        gaps: list[float] = []
+        while time.monotonic() < deadline:
+            with Load(cluster, TOPIC, PARTITIONS, IMPATIENT) as load:
+                for _ in range(ROUNDS_PER_CHECK):
+                    gaps.append(_round(cluster, load, rng, totals))
+                    if time.monotonic() >= deadline:
+                        break
+            check_history_and_replicas(cluster, load, TOPIC, PARTITIONS)
+            totals["acknowledged"] += load.acked
+    return {"seed": seed, **totals, "longest gap s": round(max(gaps), 2)}
+
+
+def _round(cluster: NetworkedCluster, load: Load, rng: random.Random, totals: Counter[str]) -> float:
+    """One fault and its end; the longest time without any acknowledgement."""
+    _go_on(load)
+    fault, begun = rng.choice(FAULTS), time.monotonic()
+    victim = cluster.active_controller() if rng.random() < 0.3 else cluster.leader(TOPIC, rng.randrange(PARTITIONS))
+    totals[fault] += 1
+    totals["rounds"] += 1
+    if fault == "kill":
+        cluster.kill(victim)
+    elif fault == "pause":
+        cluster.pause(victim)
+    elif fault == "stop":
+        cluster.stop(victim)
+    elif fault == "cut from nodes":
+        cluster.cut_from_nodes(victim)
+    else:
+        cluster.cut_from_all(victim)
+    wait_for(lambda: _others_lead(cluster, victim), f"other leaders after {fault} of node {victim}", 60)
+    if rng.random() < 0.7:
+        _go_on(load)
+    cluster.heal()
+    cluster.resume_all()
+    cluster.up()
+    cluster.wait_in_sync(TOPIC, PARTITIONS)
+    gap = load.longest_gap_s(begun)
+    print(f"{fault} of node {victim}: longest gap {gap:.2f} s", flush=True)
+    return gap
+
+
+def _others_lead(cluster: NetworkedCluster, victim: int) -> bool:
+    return all(cluster.partition(TOPIC, index).leader not in (victim, -1) for index in range(PARTITIONS))
+
+
+def _go_on(load: Load) -> None:
+    """Wait until every partition acknowledges again."""
+    goals = [len(load.history.acked[partition]) + AFTER_FAULT for partition in range(PARTITIONS)]
+
+    def reached() -> bool:
+        return all(len(load.history.acked[partition]) >= goal for partition, goal in enumerate(goals))
+
+    wait_for(reached, f"{AFTER_FAULT} more acknowledgements in each partition", 60)
