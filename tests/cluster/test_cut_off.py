@@ -67,5 +67,5 @@ def test_a_leader_cut_off_loses_nothing_that_was_acknowledged(cluster: Networked
         cluster.heal()
         cluster.wait_in_sync(TOPIC, PARTITIONS)
     check_history_and_replicas(cluster, load, TOPIC, PARTITIONS)
-    cut = sum(cluster.log(node_id).count("log.truncated") for node_id in cluster.ids)
-    print(f"{load.acked} acknowledged; leaders that returned cut {cut} times what nobody had acknowledged")
+    truncated = sum(cluster.log(node_id).count("log.truncated") for node_id in cluster.ids)
+    print(f"{load.acked} acknowledged; leaders that returned cut {truncated} times what nobody had acknowledged")
