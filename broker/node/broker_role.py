@@ -29,6 +29,7 @@ from rookery.broker.metadata.follower import MetadataFollower
 from rookery.broker.metadata.replicas import Replicas
 from rookery.broker.node.broker_services import Boot, LogDirService
 from rookery.broker.node.directories import DirectoryReports
+from rookery.broker.node.failover_metrics import Failovers
 from rookery.broker.node.metadata_source import LocalMetadata, MetadataSource
 from rookery.broker.node.replica_metrics import publish_replicas
 from rookery.broker.quotas.replication import UNLIMITED, Replica, ReplicationQuota
@@ -145,6 +146,8 @@ class BrokerRole:
             self._membership(), self.client, image=lambda: self.view.image, offline_dirs=self._offline_dirs
         )
         self.log_dirs.on_offline = self._dir_offline
+        failovers = Failovers(metrics, meta.node_id, clock.monotonic, self.followers.answered_at)
+        self.view.add_publisher(failovers.publish)
         self.view.add_publisher(self.replicas.publish)
         self.view.settles_with(self.replicas.settled)
         self.view.add_publisher(self._published)

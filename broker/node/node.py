@@ -26,6 +26,7 @@ from rookery.core.net.network import Network, SocketNetwork
 from rookery.core.service import Service, ServiceGroup
 
 CONTROLLED_SHUTDOWN_S = 10.0
+FSYNC = "rookery_fsync_seconds"
 _log = get_logger("node")
 
 
@@ -80,7 +81,9 @@ async def build_node(
 ) -> Node:
     """Put a node together. Raises ConfigError where the configuration contradicts itself."""
     _check(settings)
-    clock, disk, network = clock or SystemClock(), disk or FileDisk(), network or SocketNetwork()
+    metrics = Metrics(settings[keys.METRICS_MAX_PARTITIONS])
+    clock, network = clock or SystemClock(), network or SocketNetwork()
+    disk = disk or FileDisk(synced=metrics.histogram(FSYNC, "What it took to make a file durable.").observe)
     meta = await asyncio.to_thread(
         claim_folder,
         disk,
@@ -89,7 +92,6 @@ async def build_node(
         cluster_id=settings[keys.CLUSTER_ID],
         new_directory_id=uuid4(),
     )
-    metrics = Metrics(settings[keys.METRICS_MAX_PARTITIONS])
     roles = settings[keys.PROCESS_ROLES]
     controller = None
     if "controller" in roles:

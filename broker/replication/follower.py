@@ -161,6 +161,8 @@ class LeaderFollower:
         self._connection: Connection | None = None
         self._answered = asyncio.Event()
         self._heard_at = 0.0
+        self.answered_at: float | None = None
+        """When the leader last answered a fetch, over whichever connection."""
         self._respite_s = 0.0
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -313,7 +315,7 @@ class LeaderFollower:
             if response is None:
                 self._answered.set()  # the connection ended; the loop sees that
                 return
-            self._heard_at = self._clock.monotonic()
+            self._heard_at = self.answered_at = self._clock.monotonic()
             self._apply(response)
             self._respite_s = respite_s(self._clock.monotonic() - self._heard_at)
             paused = connection.closed or self._changed.is_set() or self._respite_s

@@ -74,6 +74,11 @@ class Followers(Service):
         if not len(follower):
             self._end(leader_id)
 
+    def answered_at(self, topic_id: UUID, index: int) -> float | None:
+        """When the leader of a partition last answered; None if it never did, or nobody is followed."""
+        leader_id = self._followed.get((topic_id, index))
+        return self._leaders[leader_id].answered_at if leader_id is not None else None
+
     def lags(self) -> dict[TopicPartition, int]:
         return {partition: lag for each in self._leaders.values() for partition, lag in each.lags().items()}
 

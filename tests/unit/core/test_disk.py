@@ -178,3 +178,16 @@ def test_short_writes_are_continued() -> None:
     disk.mkdir("d")
     write_whole(Reluctant(disk.open("d/f", create=True)), b"0123456789", 0)  # type: ignore[arg-type]
     assert disk.read("d/f") == b"0123456789"
+
+
+def test_whoever_asks_hears_how_long_the_device_took(tmp_path: Path) -> None:
+    heard: list[float] = []
+    file = FileDisk(heard.append).open(f"{tmp_path}/a", create=True)
+    other = file.dup()
+    file.write(b"x")
+    file.sync()
+    other.sync()
+    assert len(heard) == 2
+    assert all(0 < seconds < 60 for seconds in heard)
+    file.close()
+    other.close()

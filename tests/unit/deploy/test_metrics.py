@@ -11,7 +11,7 @@ MUST_HAVE = {
         "leadercount", "partitioncount", "underreplicatedpartitions", "underminisrpartitioncount",
         "atminisrpartitioncount", "offlinereplicacount", "isrshrinks_total", "isrexpands_total",
     ),
-    "kafka_cluster_partition_": ("underminisr", "atminisr", "replicascount"),
+    "kafka_cluster_partition_": ("underminisr", "atminisr", "replicascount", "underreplicated"),
     "kafka_log_log_": ("size", "logendoffset", "logstartoffset", "numlogsegments"),
     "kafka_log_logmanager_": ("offlinelogdirectorycount",),
     "kafka_server_brokertopicmetrics_": (
@@ -41,7 +41,8 @@ MUST_HAVE = {
     "process_": ("open_fds", "resident_memory_bytes", "cpu_seconds_total"),
     "rookery_": (
         "request_seconds_bucket", "event_loop_lag_seconds_bucket", "log_directory_free_bytes",
-        "log_directory_capacity_bytes",
+        "log_directory_capacity_bytes", "failover_seconds_bucket", "fsync_seconds_bucket", "acked_total",
+        "metrics_left_out",
     ),
 }  # fmt: skip
 NAMES = [prefix + rest for prefix, names in MUST_HAVE.items() for rest in names]

@@ -585,3 +585,21 @@ async def test_traffic_is_counted_by_topic(broker: QuietBroker) -> None:
     traffic = broker.topic_metrics["orders"]
     assert (traffic.messages_in, traffic.bytes_in, traffic.bytes_out) == (3, len(batch), len(batch))
     assert (traffic.produce_requests, traffic.failed_produces, traffic.fetch_requests) == (2, 1, 1)
+
+
+@pytest.mark.row(12, 152)
+async def test_what_is_acknowledged_is_counted_when_it_is(broker: QuietBroker) -> None:
+    await broker.create("orders", min_insync_replicas="2")
+    share(broker, "orders", isr=(1, 2))
+    talk, follower = broker.talk(), broker.talk()
+    traffic = broker.topic_metrics["orders"]
+    talk.send(PRODUCE, 11, produce_request("orders", batch_of(b"a", b"b"), acks=-1))
+    assert traffic.acked == 0
+    follower_fetch(follower, "orders", 2)
+    assert len(talk.receive()) == 1
+    assert traffic.acked == 2
+    await talk.produce("orders", batch_of(b"c"), acks=1)
+    talk.send(PRODUCE, 11, produce_request("orders", batch_of(b"d"), acks=0))
+    talk.send(PRODUCE, 11, produce_request("orders", batch_of(b"e"), acks=-1, timeout_ms=250))
+    broker.advance(1.0)
+    assert (traffic.acked, traffic.messages_in) == (3, 5)
