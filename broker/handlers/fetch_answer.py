@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from rookery.broker.handlers.fetch_account import FetchAccount
 from rookery.broker.handlers.fetch_read import FetchRead
 from rookery.broker.handlers.fetch_session import NO_SESSION, Session, Wanted
 from rookery.broker.server.topic_metrics import TopicMetrics
@@ -18,16 +19,33 @@ class Fetch:
         session: Session | None,
         is_full: bool,
         metrics: TopicMetrics,
+        account: FetchAccount | None = None,
     ) -> None:
         self.read = read
         self.wanted = wanted
         self.session = session
         self._is_full = is_full
         self._metrics = metrics
+        self._account = account
+
+    def read_again(self) -> None:
+        """Its wait may be over."""
+        if self._account is not None:
+            self._account.resume()
+        self.read.read()
+
+    def wait(self) -> None:
+        """There is not enough yet."""
+        if self._account is not None:
+            self._account.pause()
 
     def response(self) -> FetchResponse:
         """The answer for what was read last."""
         read = self.read
+        if self._account is not None:
+            delay_ms = self._account.settle(read.bytes)
+            if delay_ms:
+                return self._account.held(self.session, self._is_full, delay_ms)
         found = zip(self.wanted, read.data, strict=True)
         answers = [(wanted, data) for wanted, data in found if data is not None]
         self._count()

@@ -8,6 +8,7 @@ from typing import Any
 
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.handlers.acls_disabled import acl_handlers
+from rookery.broker.handlers.alter_client_quotas import AlterClientQuotasHandler
 from rookery.broker.handlers.alter_configs import AlterConfigsHandler
 from rookery.broker.handlers.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from rookery.broker.handlers.api_versions import ApiVersionsHandler
@@ -18,6 +19,7 @@ from rookery.broker.handlers.create_partitions import CreatePartitionsHandler
 from rookery.broker.handlers.create_topics import CreateTopicsHandler
 from rookery.broker.handlers.delete_records import DeleteRecordsHandler
 from rookery.broker.handlers.delete_topics import DeleteTopicsHandler
+from rookery.broker.handlers.describe_client_quotas import DescribeClientQuotasHandler
 from rookery.broker.handlers.describe_cluster import DescribeClusterHandler
 from rookery.broker.handlers.describe_configs import DescribeConfigsHandler
 from rookery.broker.handlers.describe_log_dirs import DescribeLogDirsHandler, Storage, space_of
@@ -40,6 +42,7 @@ from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
 from rookery.broker.handlers.update_features import UpdateFeaturesHandler
+from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
@@ -72,6 +75,7 @@ class Broker:
     storage: Storage
     leader_quota: ReplicationQuota
     """Limits followers that catch up with this broker's partitions."""
+    client_quotas: ClientQuotas
 
 
 def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
@@ -88,7 +92,10 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
     handlers: list[Handler] = [
         api_versions,
         ProduceHandler(locator, broker.waiters, broker.clock, record_work, start_task, metrics),
-        FetchHandler(locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, preferred),
+        FetchHandler(
+            locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, broker.client_quotas,
+            preferred,
+        ),
         ListOffsetsHandler(locator),
         OffsetForLeaderEpochHandler(locator),
         DeleteRecordsHandler(locator),
@@ -121,5 +128,7 @@ def _admin_handlers(broker: Broker, locator: Locator) -> list[Handler]:
         UpdateFeaturesHandler(cluster, controller),
         DescribeProducersHandler(locator),
         DescribeTopicPartitionsHandler(cluster),
+        DescribeClientQuotasHandler(cluster),
+        AlterClientQuotasHandler(cluster, controller),
         *acl_handlers(),
     ]

@@ -32,7 +32,10 @@ from rookery.broker.node.directories import DirectoryReports
 from rookery.broker.node.failover_metrics import Failovers
 from rookery.broker.node.metadata_source import LocalMetadata, MetadataSource
 from rookery.broker.node.replica_metrics import publish_replicas
+from rookery.broker.quotas.client_quotas import ClientQuotas
+from rookery.broker.quotas.metrics import publish_quotas
 from rookery.broker.quotas.replication import UNLIMITED, Replica, ReplicationQuota
+from rookery.broker.quotas.usage import Window
 from rookery.broker.replication.follower import Followed, FollowerSettings
 from rookery.broker.replication.followers import Followers
 from rookery.broker.replication.isr import InSyncSets
@@ -95,6 +98,7 @@ class BrokerRole:
         self.waiters: Waiters[Partition] = Waiters(loop)
         self.leader_quota = ReplicationQuota(meta.node_id, clock.monotonic)
         self.follower_quota = ReplicationQuota(meta.node_id, clock.monotonic)
+        self.client_quotas = ClientQuotas(clock.monotonic, Window.of(settings))
         self.client = ControllerClient(
             meta.cluster_id, meta.node_id, bootstrap, tls=control_tls, level=lambda: RELEASE.level(self.view.image)
         )
@@ -172,6 +176,7 @@ class BrokerRole:
         self.topic_metrics.publish(metrics)
         self.waiters.publish(metrics, ("Produce", "Fetch"))
         publish_replicas(metrics, self)
+        publish_quotas(metrics, self.client_quotas)
         cleaners: list[Service] = []
         if settings[keys.LOG_CLEANER_ENABLE]:
             cleaners.append(Cleaner(self.log_dirs, self.housekeeper, clock, CleanerOptions.of(settings)))
@@ -229,6 +234,7 @@ class BrokerRole:
             groups=self.groups,
             storage=self.log_dirs,
             leader_quota=self.leader_quota,
+            client_quotas=self.client_quotas,
         )
         return Server(
             self._listeners.clients,
@@ -238,6 +244,7 @@ class BrokerRole:
             metrics,
             settings[keys.SOCKET_LISTEN_BACKLOG_SIZE],
             tls=client_tls(settings) if self._listeners.speak_tls else None,
+            quotas=self.client_quotas,
         )
 
     def _make_partition(self, topic_id: UUID, log: PartitionLog, settings: TopicSettings) -> Partition:
@@ -271,6 +278,8 @@ class BrokerRole:
             self.topic_metrics.forget(topic.name)
         if changes.configs:
             self._reconfigure(self._settings_now(changes.after))
+        if changes.quotas_changed:
+            self.client_quotas.apply(changes.after.quotas)
         self.lifecycle.metadata_changed()
 
     def _reconfigure(self, settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from rookery.broker.quotas.precedence import Who
 from rookery.core.errors import ErrorCode
 from rookery.core.wire.primitives import Buffer
 
@@ -38,6 +39,11 @@ class Call:
         self.client_id = client_id
         self.client = client
 
+    @property
+    def who(self) -> Who:
+        """Whose quotas it counts for."""
+        return Who(self.client.principal.removeprefix("User:"), self.client_id or "")
+
     def error(self, code: ErrorCode) -> None:
         """Count an error that the answer will carry."""
         self.route.metrics.error(code.name)
@@ -46,10 +52,11 @@ class Call:
 class Awaited:
     """A call whose answer cannot leave yet, with its place in the order of answers."""
 
-    __slots__ = ("call", "handled_at", "pending", "segments", "settled_at", "size", "started_at")
+    __slots__ = ("call", "handled_at", "pending", "request_size", "segments", "settled_at", "size", "started_at")
 
-    def __init__(self, call: Call, started_at: float, handled_at: float) -> None:
+    def __init__(self, call: Call, started_at: float, handled_at: float, request_size: int) -> None:
         self.call = call
+        self.request_size = request_size
         self.pending: Pending[Any] | None = None
         self.segments: list[Buffer] | None = None
         """The encoded answer, once there is one; empty where none is to be sent."""

@@ -8,9 +8,10 @@ Kafka's one-request-at-a-time shows it.
 
 Frames are views into the receive buffer. Handlers finish with them, or copy, before they return.
 
-A connection stops serving while a wait blocks it, while too many answers are awaited, or while the client
-does not take its answers; it stops reading when it has stopped serving and something is left to serve, or
-when there is no memory for a large request. What it never does is wait itself, so nobody waits for it.
+A connection stops serving while a wait blocks it, while too many answers are awaited, while the client does
+not take its answers, or while it rests because the client has used up a quota or the disk was slow; it stops
+reading when it has stopped serving and something is left to serve, or when there is no memory for a large
+request. What it never does is wait itself, so nobody waits for it.
 """
 
 import asyncio
@@ -20,7 +21,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from rookery.broker.scheduler import Scheduler
+from rookery.broker.quotas.client_quotas import ClientQuotas
+from rookery.broker.scheduler import Scheduler, Timer
 from rookery.broker.server.client import Awaited, Call, Client
 from rookery.broker.server.dispatch import Broken, Dispatch, Refused
 from rookery.broker.server.limits import ConnectionLimits
@@ -29,6 +31,7 @@ from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.sweep import Sweep
+from rookery.broker.server.throttling import charge
 from rookery.core.logs import get_logger
 from rookery.core.respite import HELD_UP_S, Respite
 from rookery.core.wire.framing import FrameReader
@@ -76,6 +79,7 @@ class Shared:
     scheduler: Scheduler
     metrics: RequestMetrics
     clock: Callable[[], float]
+    quotas: ClientQuotas
     respite: Respite = field(default_factory=Respite)
     """While it lasts nobody is served: a slow device must not cost the node its place in the cluster."""
     open: dict["Connection", None] = field(default_factory=dict)
@@ -100,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._shared = shared
         self._settings = shared.settings
         self._dispatch = shared.dispatch
+        self._quotas = shared.quotas
         self._clock = shared.clock
         self._listener = listener
         self._frames = FrameReader(shared.settings.request_bytes_max, READ_SIZE, KEEP_SIZE)
@@ -114,7 +119,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._draining = False
         self._scheduled = False
-        self._resting = False
+        self._resting: Timer | None = None
+        self._rest_until = 0.0
         self._closed = False
         self._finishing = False
         self._frame_since: float | None = None
@@ -138,6 +144,16 @@ class Connection(asyncio.BufferedProtocol):
         self._shared.open[self] = None
         self._active_at = self._clock()
         transport.set_write_buffer_limits(self._high_water)
+        delay_ms = self._quotas.connected(address) if self._quotas.connections_limited else 0
+        if delay_ms:
+            self._turn_away(delay_ms / 1000)
+
+    def _turn_away(self, seconds: float) -> None:
+        """Too many connect from this address: not served, and closed only after a while, to slow them down."""
+        self._closed = self._may_be_held = True
+        limit = "connection_creation_rate"
+        _log.warning("connection.refused", peer=self.client.address, listener=self._listener, limit=limit)
+        self._resting = self._shared.scheduler.call_later(seconds, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = self._may_be_held = True
@@ -155,6 +171,8 @@ class Connection(asyncio.BufferedProtocol):
                 shared.metrics.waiting -= 1
         self._queue.clear()
         self._out.clear()
+        if self._resting is not None:
+            self._resting.cancel()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.get_buffer()
@@ -186,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         before = now = self._clock()
         served = stopped = False
         if before < self._shared.respite.until:
-            self._rest(self._shared.respite.until - before)
+            self._rest(self._shared.respite.until, before)
         try:
             if not self._held():
                 for frame in self._frames.frames():
@@ -219,14 +237,18 @@ class Connection(asyncio.BufferedProtocol):
             hurry, pending.on_hurry = pending.on_hurry, None
             hurry()
 
-    def _rest(self, seconds: float) -> None:
-        """Serve nothing for a while."""
-        if not self._resting:
-            self._resting = self._may_be_held = True
-            self._shared.scheduler.call_later(seconds, self._rested)
+    def _rest(self, until: float, now: float) -> None:
+        """Serve nothing until then; answers still leave."""
+        if until <= self._rest_until:
+            return
+        if self._resting is not None:
+            self._resting.cancel()
+        self._may_be_held = True
+        self._rest_until = until
+        self._resting = self._shared.scheduler.call_later(until - now, self._rested)
 
     def _rested(self) -> None:
-        self._resting = False
+        self._resting = None
         if not self._closed:
             self._serve()
 
@@ -234,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
         """Whether serving has to stop."""
         held = (
             self._barrier is not None
-            or self._resting
+            or self._resting is not None
             or self._unwritable_until is not None
             or len(self._queue) >= self._settings.queued_requests_max
             or self._behind > self._high_water
@@ -251,14 +273,16 @@ class Connection(asyncio.BufferedProtocol):
         if handled - now > HELD_UP_S and call.route.writes:
             self._shared.respite.held_up(handled - now, handled)
         if outcome.__class__ is Pending:
-            self._wait(Awaited(call, now, handled), outcome)
+            self._wait(Awaited(call, now, handled, len(frame)), outcome)
             return handled
         route = call.route
         route.metrics.at_once.add(handled - now)
+        if self._quotas.limited:
+            outcome = self._charge(call, len(frame), outcome, handled - now)
         if outcome is None:
             return handled
         if self._queue:
-            self._queue_behind(Awaited(call, now, handled), outcome)
+            self._queue_behind(Awaited(call, now, handled, 0), outcome)
             return handled
         segments, size = route.answer(call.version, call.correlation_id, outcome)
         self._out += segments
@@ -266,6 +290,16 @@ class Connection(asyncio.BufferedProtocol):
         if self._unsent > self._high_water:
             self._write()  # the transport tells at once when it has enough
         return handled
+
+    def _charge(self, call: Call, size: int, response: Any, seconds: float) -> Any:
+        """A request is done: where its client has used up a quota, the answer says so, and leaves before the
+        connection rests."""
+        response, delay_ms = charge(self._quotas, call, size, response, seconds)
+        if delay_ms:
+            call.route.metrics.throttled.add(delay_ms / 1000)
+            now = self._clock()
+            self._rest(now + delay_ms / 1000, now)
+        return response
 
     def _queue_behind(self, awaited: Awaited, response: Any) -> None:
         """An answer that came at once has to stand behind one that is awaited."""
@@ -292,6 +326,9 @@ class Connection(asyncio.BufferedProtocol):
         if error is not None:
             self._broken(awaited.call, error)
             return
+        if self._quotas.limited:
+            seconds = awaited.handled_at - awaited.started_at
+            response = self._charge(awaited.call, awaited.request_size, response, seconds)
         awaited.ready(response)
         self._behind += awaited.size
         if self._barrier is awaited:

@@ -58,7 +58,7 @@ class Times:
 class RouteMetrics:
     """One API's share. A request answered at once has spent all its time here; one that waited is split."""
 
-    __slots__ = ("at_once", "errors", "local", "name", "queued", "remote", "total", "versions")
+    __slots__ = ("at_once", "errors", "local", "name", "queued", "remote", "throttled", "total", "versions")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -67,6 +67,7 @@ class RouteMetrics:
         self.remote = Times()
         self.queued = Times()
         self.total = Times()
+        self.throttled = Times()
         self.versions: dict[int, int] = {}
         self.errors: dict[str, int] = {}
 
@@ -93,11 +94,13 @@ class RouteMetrics:
                 return self.remote
             case "responsequeue":
                 return self.queued
+            case "throttle":
+                return self.throttled
             case _:
                 return Times()
 
 
-PARTS = ("total", "requestqueue", "local", "remote", "responsequeue", "responsesend")
+PARTS = ("total", "requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend")
 
 
 class RequestMetrics:

@@ -8,6 +8,7 @@ from ssl import SSLContext
 from time import perf_counter
 from typing import Any
 
+from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.dispatch import Dispatch, Handler, StartTask
 from rookery.broker.server.limits import ConnectionLimits
@@ -82,8 +83,10 @@ class Server(Service):
         metrics: Metrics,
         backlog: int = 50,
         tls: Tls | None = None,
+        quotas: ClientQuotas | None = None,
     ) -> None:
-        """`tls` is what listeners show whose protocol is SSL; without it there can be no such listener."""
+        """`tls` is what listeners show whose protocol is SSL; without it there can be no such listener. Without
+        `quotas` no client is held."""
         self._listeners = tuple(listeners)
         self._tls = server_context(tls) if tls is not None else None
         for listener in self._listeners:
@@ -95,6 +98,7 @@ class Server(Service):
         self.requests = RequestMetrics(perf_counter)
         self.limits = ConnectionLimits(settings)
         self.memory = RequestMemory(settings.queued_request_bytes_max)
+        self.quotas = quotas or ClientQuotas(perf_counter)
         self.settings = settings
         self.dispatch = Dispatch(handlers(self._tasks.start), self.requests, self._tasks.start)
         self._shared: Shared | None = None
@@ -107,7 +111,15 @@ class Server(Service):
         timeout_ms = min(settings.connections_idle_ms_max, settings.frame_timeout_ms)
         sweep = Sweep(loop, min(SWEEP_ROUND_S_MAX, timeout_ms / 2000))
         shared = Shared(
-            self.dispatch, settings, self.limits, self.memory, sweep, loop, self.requests, perf_counter
+            self.dispatch,
+            settings,
+            self.limits,
+            self.memory,
+            sweep,
+            loop,
+            self.requests,
+            perf_counter,
+            self.quotas,
         )
         self._shared = shared
         sweep.start()

@@ -123,7 +123,7 @@ class Bench:
         server, self.loop = broker.server, loop
         shared = Shared(
             server.dispatch, server.settings, server.limits, server.memory, Sweep(self.loop, 60.0), self.loop,
-            server.requests, time.perf_counter,
+            server.requests, time.perf_counter, server.quotas,
         )  # fmt: skip
         self.transport = CountingTransport()
         self.connection = Connection(shared, LISTENER)

@@ -13,7 +13,9 @@ from rookery.broker.handlers.table import Broker, request_handlers
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
+from rookery.broker.quotas.usage import Window
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.topic_settings import TopicSettings
@@ -200,6 +202,7 @@ class OneBroker:
             self.random,
             self.executor,
         )
+        self.client_quotas = ClientQuotas(self.clock.monotonic, Window.of(self.settings))
         self._serving: asyncio.Task[None] | None = None
         end = Endpoint(LISTENER, "127.0.0.1", 0)
         self.broker = Broker(
@@ -215,6 +218,7 @@ class OneBroker:
             self.groups,
             self.storage,
             ReplicationQuota(NODE_ID, self.clock.monotonic),
+            self.client_quotas,
         )
         self.server = Server(
             [Listener(LISTENER, end, end, "PLAINTEXT")],
@@ -222,6 +226,7 @@ class OneBroker:
             server or ServerSettings.of(self.settings),
             network or SocketNetwork(),
             self.metrics,
+            quotas=self.client_quotas,
         )
         self.cluster.on_changes = self._follow
 
@@ -266,6 +271,8 @@ class OneBroker:
             if partition_here.state != state:
                 partition_here.apply(state)
         self.groups.publish(changes)
+        if changes.quotas_changed:
+            self.client_quotas.apply(image.quotas)
 
     def _open(self, image: Image, topic: images.Topic, index: int) -> Partition:
         settings = topic_settings(topic_defaults(self.settings), image.topic_config(topic.name))

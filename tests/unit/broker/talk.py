@@ -130,6 +130,7 @@ class QuietBroker(OneBroker):
             self.scheduler,
             self.server.requests,
             self.scheduler.time,
+            self.server.quotas,
         )
         self.register(9092)
 

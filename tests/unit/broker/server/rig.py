@@ -4,6 +4,7 @@ from collections.abc import Callable
 from struct import pack
 from typing import Any
 
+from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.dispatch import Dispatch
@@ -58,6 +59,7 @@ class Rig:
         self.metrics = RequestMetrics(self.scheduler.time)
         self.limits = ConnectionLimits(self.settings)
         self.memory = RequestMemory(self.settings.queued_request_bytes_max)
+        self.quotas = ClientQuotas(self.scheduler.time)
         self.sweep = Sweep(self.scheduler, 1.0)
         self.sweep.start()
         self.shared = Shared(
@@ -69,6 +71,7 @@ class Rig:
             self.scheduler,
             self.metrics,
             self.scheduler.time,
+            self.quotas,
         )
 
     def client(self, peer: str = "10.0.0.9") -> "RigClient":

@@ -1,0 +1,192 @@
+"""What clients may use of this broker: bytes produced, bytes fetched, time of its loop, new connections.
+
+Each request says what it used, and is told for how many milliseconds its client is to be held. Nothing is held
+here: a connection answers first and then rests. Pure; the clock is passed in.
+"""
+
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+from math import ceil
+from typing import NamedTuple
+
+from immutables import Map
+
+from rookery.broker.quotas.precedence import Limit, Who, limit_of
+from rookery.broker.quotas.usage import Usage, Window
+from rookery.core.metadata.client_quotas import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    IP,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    Quotas,
+)
+
+CLIENTS_MAX = 10_000
+"""Clients that are told apart; of more, the one that was silent for longest is forgotten."""
+SILENCE_S = 3600.0
+"""After this time a client is forgotten in any case."""
+DELAY_MS_MAX = 2**31 - 1
+
+
+class Limits(NamedTuple):
+    """Those of one client."""
+
+    produce: Limit | None
+    fetch: Limit | None
+    request: Limit | None
+
+
+class Budget:
+    """What those that share a quota have used of it, and for how long they were held."""
+
+    __slots__ = ("delays_ms", "limit", "usage", "used_at")
+
+    def __init__(self, limit: Limit, window: Window) -> None:
+        self.limit = limit
+        self.usage = Usage(window)
+        self.delays_ms = Usage(window)
+        self.used_at = 0.0
+
+    def delay_ms(self, now: float, more: float = 0.0) -> int:
+        """How long to hold the client, given that it uses `more`."""
+        return min(ceil(self.usage.delay_s(self.limit.bound, now, more) * 1000), DELAY_MS_MAX)
+
+
+class ClientQuotas:
+    """The quotas that the cluster has agreed on, applied to the clients of this broker."""
+
+    def __init__(self, monotonic: Callable[[], float], window: Window | None = None) -> None:
+        self._monotonic = monotonic
+        self._window = window or Window()
+        self._quotas: Quotas = Map()
+        self._limits: dict[Who, Limits] = {}
+        self._addresses: dict[str | None, float] = {}
+        self._budgets: dict[tuple[str, Who], Budget] = {}  # the least recently used comes first
+        self.limited = False
+        """Whether any client is limited: all that is asked on the way of a request while there are no quotas."""
+        self.connections_limited = False
+
+    def apply(self, quotas: Quotas) -> None:
+        """Take over what was agreed on; what was used stays."""
+        self._quotas = quotas
+        self._limits.clear()
+        self._addresses = dict(_connection_rates(quotas))
+        self.connections_limited = bool(self._addresses)
+        self.limited = any(part.type != IP for entity in quotas for part in entity)
+
+    # --- what was used; each returns for how many milliseconds to hold the client ---------------------------
+
+    def produced(self, who: Who, size: int) -> int:
+        """A produce request of `size` bytes is done."""
+        limit = self._limits_of(who).produce
+        if limit is None:
+            return 0
+        now = self._monotonic()
+        budget = self._budget(limit, now)
+        budget.usage.add(size, now)
+        return self._held(budget, budget.delay_ms(now), now)
+
+    def worked(self, who: Who, seconds: float) -> int:
+        """A request kept the loop for some time."""
+        limit = self._limits_of(who).request
+        if limit is None:
+            return 0
+        now = self._monotonic()
+        budget = self._budget(limit, now)
+        budget.usage.add(seconds * 100, now)
+        return self._held(budget, min(budget.delay_ms(now), int(self._window.seconds * 1000)), now)
+
+    def fetched(self, who: Who, size: int, seconds: float) -> int:
+        """A fetch found `size` bytes. Where the client is held, it gets none of them now. Who has fetched
+        nothing lately gets even a batch that is larger than the quota, or it would never get on."""
+        delay_ms = self.worked(who, seconds)
+        limit = self._limits_of(who).fetch
+        if limit is None:
+            return delay_ms
+        now = self._monotonic()
+        budget = self._budget(limit, now)
+        if budget.usage.amount(now):
+            delay_ms = max(delay_ms, self._held(budget, budget.delay_ms(now, size), now))
+        if not delay_ms:
+            budget.usage.add(size, now)
+        return delay_ms
+
+    def fetch_bytes_max(self, who: Who) -> int | None:
+        """No fetch may find more: the client would be held for it however little it fetched before."""
+        limit = self._limits_of(who).fetch
+        return None if limit is None else max(1, int(limit.bound * self._window.full_s))
+
+    def connected(self, address: str) -> int:
+        """Somebody wants to connect. Where it has to wait, it does not come in and is not counted."""
+        limit = self._address_limit(address)
+        if limit is None:
+            return 0
+        now = self._monotonic()
+        budget = self._budget(limit, now)
+        delay_ms = min(budget.delay_ms(now, 1), int(self._window.seconds * 1000))
+        if not delay_ms:
+            budget.usage.add(1, now)
+        return self._held(budget, delay_ms, now)
+
+    # --- what metrics tell ----------------------------------------------------------------------------------
+
+    def rates(self, key: str) -> Iterator[tuple[Who, float]]:
+        """What is used of something in a second."""
+        now = self._monotonic()
+        for (used, who), budget in self._budgets.items():
+            if used == key:
+                yield who, budget.usage.rate(now)
+
+    def delays_ms(self, key: str) -> Iterator[tuple[Who, float]]:
+        """For how long clients are held, on average over those requests that were."""
+        now = self._monotonic()
+        for (used, who), budget in self._budgets.items():
+            if used == key:
+                yield who, budget.delays_ms.mean(now)
+
+    # --- the parts ------------------------------------------------------------------------------------------
+
+    def _limits_of(self, who: Who) -> Limits:
+        limits = self._limits.get(who)
+        if limits is None:
+            if len(self._limits) >= CLIENTS_MAX:
+                self._limits.clear()
+            keys = PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE
+            limits = self._limits[who] = Limits(*(limit_of(self._quotas, who, key) for key in keys))
+        return limits
+
+    def _address_limit(self, address: str) -> Limit | None:
+        bound = self._addresses.get(address, self._addresses.get(None))
+        return None if bound is None else Limit(CONNECTION_CREATION_RATE, Who("", address), bound)
+
+    def _budget(self, limit: Limit, now: float) -> Budget:
+        place = limit.key, limit.shared_by
+        budget = self._budgets.pop(place, None)
+        if budget is None:
+            self._make_room(now)
+            budget = Budget(limit, self._window)
+        self._budgets[place] = budget
+        budget.limit, budget.used_at = limit, now
+        return budget
+
+    def _make_room(self, now: float) -> None:
+        while self._budgets:
+            place, oldest = next(iter(self._budgets.items()))
+            if len(self._budgets) < CLIENTS_MAX and now - oldest.used_at < SILENCE_S:
+                break
+            del self._budgets[place]
+
+    def _held(self, budget: Budget, delay_ms: int, now: float) -> int:
+        if delay_ms:
+            budget.delays_ms.add(delay_ms, now)
+        return delay_ms
+
+
+def _connection_rates(quotas: Quotas) -> Iterator[tuple[str | None, float]]:
+    """By address, as connections tell theirs; None is any other."""
+    for entity, values in quotas.items():
+        bound = values.get(CONNECTION_CREATION_RATE)
+        if bound is not None:
+            name = entity[0].name
+            yield None if name is None else str(ip_address(name)), bound

@@ -1,0 +1,74 @@
+"""How much was used lately, compared with a record of every use."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rookery.broker.quotas.usage import Usage, Window
+
+_windows = st.builds(Window, st.integers(1, 5), st.sampled_from((1, 2)))
+_uses = st.lists(st.tuples(st.integers(0, 1000), st.floats(0, 8).map(lambda x: round(x, 2))), max_size=40)
+
+
+def model(window: Window, uses: list[tuple[int, float]], now: float) -> tuple[list[int], float]:
+    """The amounts that count, and the time they are spread over."""
+    first = now // window.seconds - window.samples + 1
+    counted = [(amount, at // window.seconds) for amount, at in uses if at // window.seconds >= first]
+    since = min((number for _, number in counted), default=now / window.seconds) * window.seconds
+    return [amount for amount, _ in counted], max(now - since, max(window.samples - 1, 1) * window.seconds)
+
+
+@settings(max_examples=200)
+@given(window=_windows, steps=_uses, bound=st.integers(1, 2000))
+def test_it_counts_what_lies_in_the_window(window: Window, steps: list[tuple[int, float]], bound: int) -> None:
+    usage, uses, now = Usage(window), list[tuple[int, float]](), 1000.0
+    for amount, pause in steps:
+        now += pause
+        usage.add(amount, now)
+        uses.append((amount, now))
+        amounts, elapsed = model(window, uses, now)
+        assert usage.amount(now) == pytest.approx(sum(amounts))
+        assert usage.mean(now) == pytest.approx(sum(amounts) / len(amounts))
+        assert usage.rate(now) == pytest.approx(sum(amounts) / elapsed)
+        delay = usage.delay_s(bound, now)
+        assert (delay > 0) == (usage.rate(now) > bound * (1 + 1e-12)) or math.isclose(usage.rate(now), bound)
+        assert delay == pytest.approx(max(0.0, sum(amounts) / bound - elapsed))
+    assert usage.amount(now + 100) == 0 == usage.mean(now + 100)
+
+
+@settings(max_examples=200)
+@given(
+    window=_windows,
+    bound=st.integers(100, 1000),
+    sizes=st.lists(st.integers(1, 5000), min_size=1, max_size=60),
+    pauses=st.lists(st.floats(0, 3), max_size=60),
+)
+def test_whoever_waits_as_told_is_bounded(
+    window: Window, bound: int, sizes: list[int], pauses: list[float]
+) -> None:
+    """Samples are forgotten whole, and less than a window of use is no excess: so what is taken in large pieces
+    may reach twice the bound, and with what a window holds at once and one use there it ends."""
+    usage, now, uses = Usage(window), 50.0, list[tuple[float, int]]()
+    saved = bound * (window.samples + 1) * window.seconds
+    for number, size in enumerate(sizes):
+        now += pauses[number] if number < len(pauses) else 0.0
+        usage.add(size, now)
+        uses.append((now, size))
+        now += usage.delay_s(bound, now)
+    for number, (begin, _) in enumerate(uses):
+        total = 0
+        for at, size in uses[number:]:
+            total += size
+            assert total <= 2 * bound * (at - begin) + saved + max(sizes)
+
+
+@pytest.mark.parametrize("size", [10, 100, 1000])
+def test_who_takes_small_pieces_for_long_keeps_to_the_bound(size: int) -> None:
+    usage, now, total = Usage(Window()), 0.0, 0
+    while now < 600:
+        usage.add(size, now)
+        total += size
+        now += usage.delay_s(1000, now)
+    assert 0.8 * 1000 * now < total < 1000 * (now + 11)
