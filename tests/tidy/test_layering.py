@@ -48,6 +48,7 @@ PURE = (
     "broker/log/retention.py",
     "broker/log/transaction_index.py",
     "broker/replication/replica_state.py",
+    "broker/quotas",
     "broker/coordination/step.py",
     "broker/groups/committing.py",
     "broker/groups/deleting.py",
