@@ -108,8 +108,10 @@ async def test_entities_are_found_by_their_parts(
     broker: QuietBroker, components: Any, strict: bool, expected: set[str]
 ) -> None:
     for parts in ENTITIES.values():
-        key = "connection_creation_rate" if parts[0][0] == "ip" else "request_percentage"
-        assert await set_quota(broker, parts, **{key: 5.0}) == ErrorCode.NONE
+        if parts[0][0] == "ip":
+            assert await set_quota(broker, parts, connection_creation_rate=5.0) == ErrorCode.NONE
+        else:
+            assert await set_quota(broker, parts, request_percentage=5.0) == ErrorCode.NONE
     assert set(await found(broker, *components, strict=strict)) == {ENTITIES[name] for name in expected}
 
 

@@ -58,7 +58,8 @@ def test_line_10_the_answer_leaves_at_once_and_then_nothing_is_served_for_the_ti
     client.receive(frame_of("work-90") + frame_of("work-15") + frame_of("held"))
     work.rig.scheduler.run()
     ((_, none), (_, delay_ms)) = told(client)
-    assert (none, delay_ms) == (0, pytest.approx(500, abs=1)), "1.05 s of work in 10 s, where 1 s may be"
+    assert none == 0
+    assert delay_ms in (500, 501), "1.05 s of work in 10 s, where 1 s may be"
     other.receive(frame_of("other"))
     assert told(other) == [("other", delay_ms)], "the quota is the client id's, but what has come is answered"
     work.rig.scheduler.advance(0.49)
