@@ -33,3 +33,14 @@ def docker() -> None:
     client = shutil.which("docker")
     if client is None or subprocess.run([client, "info"], capture_output=True, check=False).returncode != 0:
         _lacking("no Docker engine answers")
+
+
+def aimed_at_kafka() -> bool:
+    """Whether the interop suite is run against Apache Kafka's server instead of this project's."""
+    return os.environ.get("ROOKERY_TESTS_AIM", "") == "kafka"
+
+
+def own_server(why: str) -> None:
+    """For tests that look at what only this project's server has."""
+    if aimed_at_kafka():
+        pytest.skip(why)

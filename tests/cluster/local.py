@@ -162,6 +162,16 @@ class LocalCluster:
 
         return asyncio.run(ask())
 
+    def known(self, topic: str) -> set[int]:
+        """How many partitions the topic has, as each node that is awake tells; 0 where it is not known."""
+
+        async def ask(address: str) -> int:
+            async with Cluster(address, request_timeout_s=10) as cluster:
+                found = (await cluster.refresh(None)).topics.get(topic)
+                return 0 if found is None else len(found.partitions)
+
+        return {asyncio.run(ask(address)) for address in self.awake.split(",")}
+
     def leader(self, topic: str, index: int = 0) -> int:
         found = wait_for(lambda: self.partition(topic, index).leader > 0 and self.partition(topic, index), "a leader")
         return int(found.leader)

@@ -5,7 +5,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.cluster.local import LocalCluster, local_cluster
+from tests.cluster.local import LocalCluster
+from tests.interop.aim import aimed_cluster
 from tests.interop.lost_answer import LosesOneAnswer
 
 START_S = 10.0
@@ -41,6 +42,6 @@ def lossy_node(**options: str) -> Iterator[tuple[LocalCluster, LosesOneAnswer]]:
     """One node that tells clients the proxy's address; its own address serves too, to start from."""
     with _proxy() as between:
         advertised = f"PLAINTEXT://127.0.0.1:{between.port}"
-        with local_cluster(1, advertised__listeners=advertised, **options) as cluster:
+        with aimed_cluster(1, advertised__listeners=advertised, **options) as cluster:
             between.broker_port = int(cluster.node(1).kafka.rpartition(":")[2])
             yield cluster, between

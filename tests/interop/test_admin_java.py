@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.local import LocalCluster, local_cluster, wait_for
+from tests.cluster.local import LocalCluster, wait_for
+from tests.interop.aim import aimed_cluster
 from tests.interop.java.admin import JavaAdmin, JavaAdminError
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(3) as running:
+    with aimed_cluster(3) as running:
         yield running
 
 
@@ -125,3 +126,34 @@ def test_partitions_move_and_leaders_are_elected(admin: JavaAdmin, topic: str) -
     assert admin("electLeaders", topic, 1) in (["done"], ["ElectionNotNeededException"])
     wait_for(lambda: admin("describeTopic", topic)[1][1] == turned[0], "the preferred leader")
     assert leader != turned[0]
+
+
+def test_client_quotas_are_set_found_and_removed(admin: JavaAdmin) -> None:
+    admin("alterClientQuota", "client-id=reports", "producer_byte_rate", 1e6)
+    admin("alterClientQuota", "client-id=reports", "request_percentage", 12.5)
+    admin("alterClientQuota", "user,client-id=reports", "consumer_byte_rate", 2e6)
+    admin("alterClientQuota", "ip=127.0.0.2", "connection_creation_rate", 5)
+    admin("alterClientQuota", "user", "producer_byte_rate", 1, "check")
+    expected = {
+        "client-id=reports": {"producer_byte_rate": 1e6, "request_percentage": 12.5},
+        "client-id=reports,user": {"consumer_byte_rate": 2e6},
+        "ip=127.0.0.2": {"connection_creation_rate": 5.0},
+    }
+    wait_for(lambda: admin("describeClientQuotas", "all") == expected, "every broker to know")
+    assert list(admin("describeClientQuotas", "contains", "client-id=*")) == list(expected)[:2]
+    assert list(admin("describeClientQuotas", "only", "client-id=reports")) == ["client-id=reports"]
+    assert list(admin("describeClientQuotas", "contains", "user")) == ["client-id=reports,user"]
+    for entity, key, value in (
+        ("client-id=reports", "no_such_quota", 1),
+        ("client-id=reports", "producer_byte_rate", 1.5),
+        ("client-id=reports", "producer_byte_rate", 0),
+        ("client-id=reports", "connection_creation_rate", 1),
+        ("ip=127.0.0.2,user=ann", "connection_creation_rate", 1),
+        ("user=", "producer_byte_rate", 1),
+    ):
+        with pytest.raises(JavaAdminError, match="InvalidRequestException"):
+            admin("alterClientQuota", entity, key, value)
+    for entity, values in expected.items():
+        for key in values:
+            admin("alterClientQuota", entity, key)
+    wait_for(lambda: admin("describeClientQuotas", "all") == {}, "every broker to know")

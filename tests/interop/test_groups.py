@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.cimpl import NewPartitions
 
 from rookery.broker.coordination.internal_topic import partition_for
-from tests.cluster.local import LocalCluster, local_cluster, wait_for
+from tests.cluster.local import LocalCluster, wait_for
+from tests.interop.aim import aimed_cluster
 from tests.interop.group_members import MemberProcess, go_program, members, start, wait_for_shares
 from tests.interop.java import toolchain
 
@@ -23,7 +24,7 @@ SESSION_S = 6.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(
+    with aimed_cluster(
         3,
         broker__session__timeout__ms="3000",
         broker__heartbeat__interval__ms="500",

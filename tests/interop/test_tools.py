@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.local import LocalCluster, local_cluster, wait_for
+from tests.cluster.local import LocalCluster, wait_for
+from tests.interop.aim import aimed_cluster
 from tests.interop.tools import Tools
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(3) as running:
+    with aimed_cluster(3) as running:
         yield running
 
 
@@ -83,6 +84,23 @@ def test_kafka_configs(shell: Shell, cluster: LocalCluster) -> None:
     assert "message.max.bytes=3000000" in shell("kafka-configs", "--describe", *broker, "--entity-name", "1")
     wrong = ("--add-config", "retention.ms=soon")
     assert "retention.ms" in shell.fails("kafka-configs", "--alter", *entity, *wrong)
+
+
+def test_kafka_configs_of_clients_and_a_producer_that_is_held(shell: Shell, cluster: LocalCluster) -> None:
+    cluster.create_topic("limited")
+    entity = ("--entity-type", "clients", "--entity-name", "perf")
+    shell("kafka-configs", "--alter", *entity, "--add-config", "producer_byte_rate=50000,request_percentage=90")
+    wait_for(lambda: "producer_byte_rate=50000.0" in shell("kafka-configs", "--describe", *entity), "all to know")
+    props = ("--producer-props", f"bootstrap.servers={cluster.bootstrap}", "client.id=perf", "linger.ms=50")
+    size = ("--num-records", "540", "--record-size", "1000", "--throughput", "-1")
+    told = shell.alone("kafka-producer-perf-test", "--topic", "limited", *size, "--print-metrics", *props)
+    (held_ms,) = re.findall(r"produce-throttle-time-max\S* *: *([0-9.]+)", told)
+    assert float(held_ms) > 0, "ten seconds' worth may go at once, the rest has to wait"
+    shell("kafka-configs", "--alter", *entity, "--delete-config", "producer_byte_rate,request_percentage")
+    wait_for(lambda: "producer_byte_rate" not in shell("kafka-configs", "--describe", *entity), "all to know")
+    default = ("--entity-type", "users", "--entity-default")
+    wrong = ("--add-config", "producer_byte_rate=0")
+    assert "producer_byte_rate" in shell.fails("kafka-configs", "--alter", *default, *wrong)
 
 
 def test_kafka_console_producer_and_consumer(shell: Shell, cluster: LocalCluster) -> None:
