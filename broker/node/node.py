@@ -9,6 +9,7 @@ from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.controller_role import ControllerRole
 from rookery.broker.node.disk_space import DiskSpace
 from rookery.broker.node.health import Health
+from rookery.broker.node.io_metrics import publish_io
 from rookery.broker.node.loop_lag import LoopLag
 from rookery.broker.node.metrics_dialects import publish_dialects
 from rookery.controller.app import control_tls, controller_listener
@@ -112,6 +113,7 @@ async def build_node(
         )
     health = Health(meta.node_id, metrics, controller, broker)
     metrics.process()
+    publish_io(metrics)
     services: list[Service] = [LoopLag(metrics), DiskSpace(metrics, settings[keys.LOG_DIRS])]
     publish_dialects(metrics, settings[keys.METRICS_DIALECTS], clock.monotonic)
     http = None
