@@ -140,8 +140,8 @@ class ContainerCluster(LocalCluster):
             wait_for(lambda node_id=node_id: self.health(node_id).get("healthy"), f"node {node_id} to be healthy", 60)  # type: ignore[misc]
 
 
-def fetch(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as answer:
+def fetch(url: str, timeout_s: float = 5) -> str:
+    with urllib.request.urlopen(url, timeout=timeout_s) as answer:
         return str(answer.read(), "utf-8")
 
 

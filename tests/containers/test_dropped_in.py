@@ -6,44 +6,52 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.local import wait_for
-from tests.containers.cluster import fetch, free_ports
 from tests.containers.image import run
 from tests.containers.records import round_trip
+from tests.containers.single import single_node, wait_ready
 from tests.unit.deploy.test_seed_service import SERVICE
 
 NAME = "rookery-test-seed"
+DOCKER_PORT = 29092
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def seed(image: str) -> Iterator[tuple[str, str]]:
-    """(bootstrap, address of the HTTP port) of the service, on other ports of this machine."""
-    kafka, http = free_ports(2)
-    variables = dict(SERVICE)
-    listeners = variables["KAFKA_ADVERTISED_LISTENERS"]
-    variables["KAFKA_ADVERTISED_LISTENERS"] = listeners.replace("127.0.0.1:9092", f"127.0.0.1:{kafka}")
-    settings = [word for key, value in variables.items() for word in ("--env", f"{key}={value}")]
-    ports = ["--publish", f"{kafka}:{kafka}", "--publish", f"{http}:8080"]
-    run("docker", "run", "--detach", "--name", NAME, "--hostname", "kafka1", *ports, *settings, image)
-    try:
-        yield f"127.0.0.1:{kafka}", f"127.0.0.1:{http}"
-    finally:
-        run("docker", "rm", "--force", "--volumes", NAME)
+    with single_node(image, NAME, SERVICE, publish=[DOCKER_PORT]) as addresses:
+        yield addresses
 
 
 @pytest.mark.row(147, 153, 154, 155, 156)
 def test_a_service_for_kafka_with_zookeeper_runs_with_the_image_swapped(seed: tuple[str, str]) -> None:
     bootstrap, http = seed
-    wait_for(lambda: ready(http), "the node to be ready", 60)
     round_trip(bootstrap, "orders")
+    notes = run("docker", "logs", NAME)
+    for word in ("ZooKeeper", "there is no JMX", "everybody may do everything"):
+        assert word in notes
     state = "{{json .State.Health.Status}}"
-    wait_for(lambda: json.loads(run("docker", "inspect", "--format", state, NAME)) == "healthy", "the health check")
+    wait_for(lambda: json.loads(run("docker", "inspect", "--format", state, NAME)) == "healthy", "the health check", 60)
     run("docker", "restart", NAME)
-    wait_for(lambda: ready(http), "the node to be ready again", 60)
+    wait_ready(http)
     round_trip(bootstrap, "orders")
 
 
-def ready(http: str) -> bool:
-    try:
-        return fetch(f"http://{http}/readyz") == "ok\n"
-    except OSError:
-        return False
+@pytest.mark.row(156)
+@pytest.mark.parametrize(("host", "port"), [("kafka1", 19092), ("host.docker.internal", DOCKER_PORT)])
+def test_clients_in_containers_use_the_listener_that_is_for_them(
+    image: str, seed: tuple[str, str], host: str, port: int
+) -> None:
+    """One on the same network, and one that only knows the machine both run on."""
+    address = run("docker", "inspect", "--format", "{{.NetworkSettings.IPAddress}}", NAME).strip()
+    reached = address if host == "kafka1" else "host-gateway"
+    inside = ("docker", "run", "--rm", "--add-host", f"{host}:{reached}", "--entrypoint", "rookery", image)
+    topic = f"by-{host}"
+    run(*inside, "topic", "create", topic, "--bootstrap", f"{host}:{port}")
+    assert topic in run(*inside, "topic", "list", "-o", "name", "--bootstrap", f"{host}:{port}").split()
+
+
+@pytest.mark.row(147)
+def test_access_control_that_does_not_exist_is_refused(image: str) -> None:
+    variables = {**SERVICE, "KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND": "false"}
+    settings = [word for key, value in variables.items() for word in ("--env", f"{key}={value}")]
+    with pytest.raises(AssertionError, match="access control lists, and there are none yet"):
+        run("docker", "run", "--rm", *settings, image)

@@ -1,0 +1,45 @@
+"""Many partitions: a scrape tells of all of them, and others are served meanwhile."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tests.cluster.local import wait_for
+from tests.containers.cluster import fetch
+from tests.containers.single import single_node
+
+NAME = "rookery-test-many"
+PARTITIONS = 3000
+WAIT_S = 60.0
+VARIABLES = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://127.0.0.1:9092"}
+
+
+def told(http: str, name: str) -> int:
+    lines = fetch(f"http://{http}/metrics", WAIT_S).splitlines()
+    return sum(line.startswith(name + "{") for line in lines)
+
+
+@pytest.mark.row(152)
+def test_a_scrape_of_3000_partitions_lets_others_through(image: str) -> None:
+    with single_node(image, NAME, VARIABLES) as (bootstrap, http):
+        topic = NewTopic("many", num_partitions=PARTITIONS, replication_factor=1)
+        (created,) = AdminClient({"bootstrap.servers": bootstrap}).create_topics([topic]).values()
+        created.result(60)
+        wait_for(lambda: told(http, "kafka_log_log_size") >= PARTITIONS, "every partition to be told of", 120)
+        with ThreadPoolExecutor() as pool:
+            begun = time.monotonic()
+            scrape = pool.submit(fetch, f"http://{http}/metrics", WAIT_S)
+            answers = []
+            while not scrape.done():
+                asked = time.monotonic()
+                assert fetch(f"http://{http}/livez", WAIT_S) == "ok\n"
+                answers.append(time.monotonic() - asked)
+            took = time.monotonic() - begun
+        size = len(scrape.result())
+        print(
+            f"a scrape of {PARTITIONS} partitions: {size / 1e6:.1f} MB in {took:.2f} s; "
+            f"{len(answers)} other requests meanwhile, the slowest answered in {max(answers) * 1000:.0f} ms"
+        )
+        assert told(http, "kafka_topic_partition_leader") >= PARTITIONS
