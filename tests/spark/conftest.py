@@ -7,19 +7,20 @@ from pyspark.sql import SparkSession
 
 from tests import needs
 from tests.cluster.local import LocalCluster, local_cluster
+from tests.spark import connector
 from tests.spark.session import spark_session
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     needs.command("java", "Spark runs on Java 17")
-    with spark_session() as session:
+    with spark_session(connector.settings()) as session:
         yield session
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(3) as running:
+    with local_cluster(3, log__cleaner__backoff__ms="200") as running:
         yield running
 
 

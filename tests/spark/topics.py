@@ -42,6 +42,15 @@ def high_watermark(cluster: LocalCluster, topic: str, partition: int = 0) -> int
     return asyncio.run(ask())
 
 
+def end_offset(cluster: LocalCluster, node: int, topic: str) -> int:
+    """How far a node's own log of partition 0 goes, committed or not."""
+    labels = (f'topic="{topic}"', 'partition="0"')
+    for line in cluster.http(node, "/metrics").splitlines():
+        if line.startswith("kafka_log_log_logendoffset{") and all(label in line for label in labels):
+            return int(float(line.rpartition(" ")[2]))
+    raise AssertionError(f"node {node} tells of no log of {topic}")
+
+
 def grow(cluster: LocalCluster, topic: str, partitions: int) -> None:
     async def ask() -> None:
         async with Cluster(cluster.awake) as client:
