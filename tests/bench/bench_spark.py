@@ -1,43 +1,57 @@
-"""Spark over one node: rows per second of `rookery`, beside `format("kafka")` where its jars are at hand.
+"""Spark over one node, `rookery` beside `format("kafka")`: Spark and its workers on one core, the node on the others.
 
-ROOKERY_SPARK_KAFKA_JARS is a folder with Spark's Kafka connector and what it needs (four jars). Without it only
-our own rows are shown. The decoder alone is measured in CPU time, since it is what bounds a task.
+Rows per second are those of the wall clock; CPU is what the JVM and its Python workers used. The second table reads
+ranges of growing length: cost per row and memory of a worker must stay as they are. Spark's own connector is fetched
+by Maven; without Maven only our own rows are shown.
 """
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from rookery.client.cluster import Cluster
-from rookery.client.sender import Outgoing, Sender
 from rookery.client.spark.decoder import Decoder
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.schema import names
+from rookery.core.wire.apis.produce import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from rookery.core.wire.records import Record, build_batch
 from tests.cluster.local import LocalCluster, local_cluster
+from tests.spark import connector
 from tests.spark.session import spark_session
 
-SIZES = (100, 1000)
-ROWS = 200_000
-PARTITIONS = 2
+SIZES = {100: 10_000_000, 1000: 500_000}
+"""Bytes of a record, and how many there are of it."""
+LENGTHS = (100_000, 1_000_000, 10_000_000)
+COMPARED = 500_000
+BATCH_BYTES = 64_000
+IN_FLIGHT = 8
+REPEATS = 3
 KEY = b"key-%010d"
+
+
+def batch_of(size: int, first: int = 0) -> tuple[int, bytes]:
+    """As many records of a size as a producer puts into a batch, and their number."""
+    value, count = b"v" * (size - 14), BATCH_BYTES // size
+    return count, bytes(
+        build_batch([Record(first + n, 1_700_000_000_000 + n, KEY % n, value) for n in range(count)])
+    )
 
 
 def decoder() -> None:
     print(f"{'decoder, one core':<28}{'rows/s CPU':>12}{'MB/s':>8}")
     for size in SIZES:
-        value = b"v" * (size - 14)
-        data = b"".join(
-            build_batch([Record(first + n, 1_700_000_000_000 + n, KEY % n, value) for n in range(100)])
-            for first in range(0, 20_000, 100)
-        )
+        count, _ = batch_of(size)
+        data = b"".join(batch_of(size, first)[1] for first in range(0, 20_000, count))
         decode = Decoder(Range("t", 0, 0, 1 << 40), names(False)).decode
-        best = min(_cpu_of(decode, data) for _ in range(5))
-        print(f"{size:>6} B{'':<20}{20_000 / best:>12,.0f}{len(data) / best / 1e6:>8.0f}")
+        best = min(_cpu_of(decode, data) for _ in range(9))
+        rows = -(-20_000 // count) * count
+        print(f"{size:>6} B{'':<20}{rows / best:>12,.0f}{len(data) / best / 1e6:>8.0f}")
 
 
 def _cpu_of(decode: Callable[[bytes], Iterable[object]], data: bytes) -> float:
@@ -46,41 +60,103 @@ def _cpu_of(decode: Callable[[bytes], Iterable[object]], data: bytes) -> float:
     return time.process_time() - begun
 
 
-def fill(cluster: LocalCluster, topic: str, size: int) -> None:
+def fill(cluster: LocalCluster, topic: str, size: int, rows: int) -> None:
+    """The same batch again and again: the node gives each its offsets."""
+    count, batch = batch_of(size)
+
     async def send() -> None:
         async with Cluster(cluster.bootstrap) as client:
-            sender = Sender(client, topic)
-            value = b"v" * (size - 14)
-            for first in range(0, ROWS, 500):
-                await sender.send([Outgoing(value, KEY % n) for n in range(first, first + 500)])
+            leader, view = await client.leader(topic, 0), await client.topic(topic)
+
+            async def write(number: int) -> None:
+                for _ in range(number, -(-rows // count), IN_FLIGHT):
+                    data = PartitionProduceData(index=0, records=bytearray(batch))
+                    topics = [TopicProduceData(name=topic, topic_id=view.id, partition_data=[data])]
+                    request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=topics)
+                    await client.ask(leader, PRODUCE, request)
+
+            await asyncio.gather(*map(write, range(IN_FLIGHT)))
 
     asyncio.run(send())
 
 
-def seconds(spark: SparkSession, kind: str, cluster: LocalCluster, topic: str) -> float:
-    """The best of three reads into nothing; the first one also warms the JVM and its workers."""
-    reader = spark.read.format(kind).option("kafka.bootstrap.servers", cluster.bootstrap)
-    best = float("inf")
-    for _ in range(3):
-        begun = time.monotonic()
-        reader.option("subscribe", topic).load().write.format("noop").mode("overwrite").save()
-        best = min(best, time.monotonic() - begun)
-    return best
+def descendants(pid: int) -> list[int]:
+    children = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
+    return [pid, *(below for child in children for below in descendants(child))]
+
+
+class Spark:
+    """A session and what its processes use."""
+
+    def __init__(self, session: SparkSession, cluster: LocalCluster) -> None:
+        self._session = session
+        self._cluster = cluster
+        gateway: Any = session.sparkContext._gateway
+        self._jvm = int(gateway.proc.pid)
+
+    def cpu_s(self) -> float:
+        """Of the JVM, its workers, and those of them that have ended."""
+        ticks = 0
+        for pid in descendants(self._jvm):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def worker_peak_mb(self) -> float:
+        """The most that a Python worker ever had in memory."""
+        statuses = [Path(f"/proc/{pid}/status").read_text() for pid in descendants(self._jvm)[1:]]
+        peaks = [line.split()[1] for status in statuses for line in status.splitlines() if line.startswith("VmHWM")]
+        return max(map(int, peaks)) / 1024
+
+    def read(self, kind: str, topic: str, rows: int, repeats: int) -> tuple[float, float]:
+        """Wall and CPU seconds of the fastest of some reads into nothing."""
+        reader = self._session.read.format(kind).option("kafka.bootstrap.servers", self._cluster.bootstrap)
+        reader = reader.option("subscribe", topic).option("endingOffsets", json.dumps({topic: {"0": rows}}))
+        found = []
+        for _ in range(repeats):
+            begun, cpu = time.monotonic(), self.cpu_s()
+            reader.load().write.format("noop").mode("overwrite").save()
+            found.append((time.monotonic() - begun, self.cpu_s() - cpu))
+        return min(found)
+
+
+def compare(spark: Spark, kinds: list[str]) -> None:
+    print(f"\n{'batch read':<12}{'size':>8}{'rows/s':>12}{'MB/s':>8}{'CPU us/row':>12}{'against kafka':>15}")
+    for size in SIZES:
+        took = {kind: spark.read(kind, f"rows-{size}", COMPARED, REPEATS + 1) for kind in kinds}
+        for kind, (wall, cpu) in took.items():
+            rate = COMPARED / wall
+            ratio = f"{took['kafka'][0] / wall:.2f}x" if "kafka" in took else "-"
+            print(
+                f"{kind:<12}{size:>6} B{rate:>12,.0f}{rate * size / 1e6:>8.0f}{cpu / COMPARED * 1e6:>12.2f}{ratio:>15}",
+                flush=True,
+            )
+
+
+def lengthen(spark: Spark, kinds: list[str]) -> None:
+    print(f"\n{'100 B':<12}{'rows':>12}{'us/row':>10}{'CPU us/row':>12}{'worker peak MB':>16}")
+    for kind in kinds:
+        for rows in LENGTHS:
+            wall, cpu = spark.read(kind, "rows-100", rows, REPEATS if rows < LENGTHS[-1] else 1)
+            peak = f"{spark.worker_peak_mb():.0f}" if kind == "rookery" else "-"
+            print(f"{kind:<12}{rows:>12,}{wall / rows * 1e6:>10.2f}{cpu / rows * 1e6:>12.2f}{peak:>16}", flush=True)
 
 
 def main() -> None:
     decoder()
-    jars = sorted(Path(os.environ.get("ROOKERY_SPARK_KAFKA_JARS", "/nowhere")).glob("*.jar"))
-    kinds = ["rookery", *(["kafka"] if jars else [])]
-    settings = {"spark.jars": ",".join(map(str, jars))} if jars else {}
-    with local_cluster(1) as cluster, spark_session(settings) as spark:
-        print(f"\n{'batch read':<12}{'size':>8}{'rows/s':>12}{'MB/s':>8}{'against kafka':>15}")
-        for size in SIZES:
-            topic = f"rows-{size}"
-            cluster.create_topic(topic, PARTITIONS, 1)
-            fill(cluster, topic, size)
-            took = {kind: seconds(spark, kind, cluster, topic) for kind in kinds}
-            for kind in kinds:
-                rate = ROWS / took[kind]
-                ratio = f"{took['kafka'] / took[kind]:.2f}x" if jars else "-"
-                print(f"{kind:<12}{size:>6} B{rate:>12,.0f}{rate * size / 1e6:>8.0f}{ratio:>15}")
+    settings = connector.settings()
+    kinds = ["rookery", *(["kafka"] if settings else [])]
+    cores = os.sched_getaffinity(0)
+    with local_cluster(1) as cluster:
+        for size, rows in SIZES.items():
+            cluster.create_topic(f"rows-{size}", 1, 1)
+            fill(cluster, f"rows-{size}", size, rows)
+        os.sched_setaffinity(0, {min(cores)})
+        try:
+            full_speed = {"spark.driver.extraJavaOptions": "", "spark.master": "local[1]"}
+            with spark_session({**settings, **full_speed}) as session:
+                spark = Spark(session, cluster)
+                compare(spark, kinds)
+                lengthen(spark, kinds)
+        finally:
+            os.sched_setaffinity(0, cores)

@@ -72,6 +72,8 @@ def test_offsets_bound_a_read_and_a_schema_picks_columns(spark: SparkSession, cl
     assert found.columns == ["offset", "value"]
     assert sorted(row.offset for row in found.collect()) == list(range(10, 20))
     assert found.rdd.getNumPartitions() == 3
+    assert found.limit(2).count() == 2, "a task may be told to stop before its end"
+    assert load(spark, cluster, "bounded", startingOffsets='{"bounded":{"0":100}}').count() == 0
 
 
 @pytest.mark.row(173)

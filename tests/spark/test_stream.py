@@ -24,8 +24,10 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def stream(spark: SparkSession, cluster: LocalCluster, topic: str, **options: str) -> DataFrame:
+    """A topic, or what the options choose."""
+    chosen = options if "subscribePattern" in options else {"subscribe": topic, **options}
     reader = spark.readStream.format("rookery").option("kafka.bootstrap.servers", cluster.bootstrap)
-    return reader.option("subscribe", topic).option("startingOffsets", "earliest").options(**options).load()
+    return reader.options(**{"startingOffsets": "earliest", **chosen}).load()
 
 
 def copy(
@@ -82,17 +84,19 @@ def asks(cluster: LocalCluster) -> int:
 
 @pytest.mark.row(173)
 def test_every_record_once_across_restarts(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
-    """Two runs over one checkpoint, in limited batches; between them records and a partition are added."""
+    """Two runs over one checkpoint, in limited batches; between them records, a partition and a topic are added."""
     cluster.create_topic("once", 2, 3)
     write(cluster, "once", numbered(0, 100, 2))
-    told = archive(spark, cluster, "once", tmp_path, maxOffsetsPerTrigger="60")
+    told = archive(spark, cluster, "once", tmp_path, subscribePattern="^once", maxOffsetsPerTrigger="60")
     assert [records_in(each["endOffset"]) for each in told] == [60, 100]
     assert [records_in(each["latestOffset"]) for each in told] == [100, 100]
     grow(cluster, "once", 3)
     cluster.wait_in_sync("once", 3)
     write(cluster, "once", numbered(100, 90, 3))
-    archive(spark, cluster, "once", tmp_path)
-    assert numbers(spark.read.parquet(str(tmp_path / "files"))) == list(range(190))
+    cluster.create_topic("once-more", 1, 3)
+    write(cluster, "once-more", numbered(190, 10, 1))
+    archive(spark, cluster, "once", tmp_path, subscribePattern="^once")
+    assert numbers(spark.read.parquet(str(tmp_path / "files"))) == list(range(200))
 
 
 @pytest.mark.row(173)
