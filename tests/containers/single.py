@@ -1,5 +1,6 @@
 """One container by itself, and whether it can be used."""
 
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -29,7 +30,7 @@ def single_node(
         wait_ready(f"{HOST}:{http}")
         yield f"{HOST}:{kafka}", f"{HOST}:{http}"
     except BaseException:
-        print(run("docker", "logs", "--tail", "60", name))
+        print("\n".join(said(name).splitlines()[-60:]))
         raise
     finally:
         remove(name)
@@ -39,6 +40,12 @@ def remove(name: str) -> None:
     """What an earlier run left behind, too."""
     if run("docker", "ps", "--all", "--quiet", "--filter", f"name=^{name}$"):
         run("docker", "rm", "--force", "--volumes", name)
+
+
+def said(name: str) -> str:
+    """Everything a container wrote, to either stream."""
+    done = subprocess.run(["docker", "logs", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
+    return str(done.stdout, "utf-8")
 
 
 def wait_ready(http: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.local import wait_for
 from tests.containers.image import run
 from tests.containers.records import round_trip
-from tests.containers.single import single_node, wait_ready
+from tests.containers.single import said, single_node, wait_ready
 from tests.unit.deploy.test_seed_service import SERVICE
 
 NAME = "rookery-test-seed"
@@ -25,7 +25,7 @@ def seed(image: str) -> Iterator[tuple[str, str]]:
 def test_a_service_for_kafka_with_zookeeper_runs_with_the_image_swapped(seed: tuple[str, str]) -> None:
     bootstrap, http = seed
     round_trip(bootstrap, "orders")
-    notes = run("docker", "logs", NAME)
+    notes = said(NAME)
     for word in ("ZooKeeper", "there is no JMX", "everybody may do everything"):
         assert word in notes
     state = "{{json .State.Health.Status}}"

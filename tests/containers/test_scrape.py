@@ -25,8 +25,8 @@ def told(http: str, name: str) -> int:
 def test_a_scrape_of_3000_partitions_lets_others_through(image: str) -> None:
     with single_node(image, NAME, VARIABLES) as (bootstrap, http):
         topic = NewTopic("many", num_partitions=PARTITIONS, replication_factor=1)
-        (created,) = AdminClient({"bootstrap.servers": bootstrap}).create_topics([topic]).values()
-        created.result(60)
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([topic])["many"].result(60)
         wait_for(lambda: told(http, "kafka_log_log_size") >= PARTITIONS, "every partition to be told of", 120)
         with ThreadPoolExecutor() as pool:
             begun = time.monotonic()

@@ -51,8 +51,9 @@ def suite(image: str, extras: Path, folders: list[str]) -> str:
         mounts = (
             "--volume", f"{ROOT}:/src:ro", "--volume", f"{extras}:/extras:ro", "--volume", f"{results}:/src/build",
             "--env", "PYTHONPATH=/extras", "--env", "PYTHONDONTWRITEBYTECODE=1", "--workdir", "/src",
+            "--env", "HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis",
         )  # fmt: skip
-        options = ("-q", "-p", "no:cacheprovider", "--override-ini", "pythonpath=.", f"--ignore={WITHOUT}")
+        options = ("-q", "--tb=short", "-p", "no:cacheprovider", "--override-ini", "pythonpath=.", f"--ignore={WITHOUT}")
         return run(
             "docker", "run", "--rm", "--network", "none", *mounts, "--entrypoint", PYTHON, image,
             "-m", "pytest", *options, *folders,
