@@ -5,8 +5,10 @@ else, the numbers in them and the bounds of their keys and values, is worked out
 object is made for a key or a value.
 """
 
+from array import array
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +18,9 @@ from rookery.core.wire.batch import BatchHeader
 from rookery.core.wire.primitives import Buffer, WireError
 
 _I64 = pa.int64()
+_RUNS = pa.run_end_encoded(pa.int32(), _I64)
 _NONE = pa.scalar(0, _I64)
+_ATTRIBUTES = pa.scalar(1, _I64)
 _HIGH_HALF = pa.scalar(32, _I64)
 _NO_INDEX = pa.scalar(None, pa.int32())
 
@@ -33,13 +37,13 @@ class Columns:
         try:
             begins, ends = _find(self._data, sections)
             self.rows = len(begins)
-            self._read(pa.array(begins, _I64), pa.array(ends, _I64))
+            self._read(_numbers(begins, _I64), _numbers(ends, _I64))
         except IndexError:
             raise WireError("a field of a record goes beyond the records") from None
 
     def _read(self, begins: pa.Array, ends: pa.Array) -> None:
         data = byte_array(self._data)
-        self._times, at = read_varints(data, pc.add(begins, 1))  # behind a byte of attributes, without meaning
+        self._times, at = read_varints(data, pc.add(begins, _ATTRIBUTES))  # a byte without meaning
         self._deltas, at = read_varints(data, at)
         lengths, at = read_varints(data, at)
         self._keys = _Bounds(at, lengths)
@@ -65,12 +69,11 @@ class Columns:
 
     def of_batches(self, each: Sequence[int], kind: pa.DataType) -> pa.Array:
         """What is the same for all records of a batch, for every record."""
-        ends, row = [], 0
-        for header in self._headers:
-            row += header.record_count
-            ends.append(row)
-        runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(each, kind))
-        return pc.run_end_decode(runs)
+        ends = array("i", accumulate(header.record_count for header in self._headers))
+        values = _numbers(array("q", each), _I64)
+        runs = pa.Array.from_buffers(_RUNS, self.rows, [None], children=[_numbers(ends, pa.int32()), values])
+        decoded = pc.run_end_decode(runs)
+        return decoded if kind == _I64 else decoded.cast(kind)
 
     @property
     def keys(self) -> pa.Array:
@@ -107,15 +110,19 @@ class _Bounds:
         return pc.take(both, wanted if self._null is None else pc.if_else(self._null, _NO_INDEX, wanted))
 
 
+def _numbers(values: "array[int]", kind: pa.DataType) -> pa.Array:
+    """Without a copy, and without Arrow's looking for libraries that a Python list could be of."""
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
 @lru_cache(64)
 def _every_second(rows: int) -> pa.Array:
     return pa.array(range(0, 2 * rows, 2), pa.int32())
 
 
-def _find(data: bytes, sections: Sequence[Section]) -> tuple[list[int], list[int]]:
+def _find(data: bytes, sections: Sequence[Section]) -> tuple["array[int]", "array[int]"]:
     """Where the records begin, behind their lengths, and where they end."""
-    begins: list[int] = []
-    ends: list[int] = []
+    begins, ends = array("q"), array("q")
     pos = 0
     for header, section in sections:
         end = pos + len(section)
@@ -125,7 +132,7 @@ def _find(data: bytes, sections: Sequence[Section]) -> tuple[list[int], list[int
     return begins, ends
 
 
-def _step(data: bytes, pos: int, count: int, begins: list[int], ends: list[int]) -> int:
+def _step(data: bytes, pos: int, count: int, begins: "array[int]", ends: "array[int]") -> int:
     """Flat, since it runs once per record."""
     for _ in range(count):
         size = data[pos]

@@ -11,6 +11,8 @@ PADDING = 16
 _U8, _U64, _I64 = pa.uint8(), pa.uint64(), pa.int64()
 _CONTINUES, _PAYLOAD = pa.scalar(0x80, _U8), pa.scalar(0x7F, _U8)
 _ONE = pa.scalar(1, _U64)
+_STEP = pa.scalar(1, _I64)
+_SHIFTS = [pa.scalar(shift, _U64) for shift in range(7, 70, 7)]  # made once: Arrow takes its time over numbers
 
 
 def byte_array(data: bytes) -> pa.Array:
@@ -21,14 +23,14 @@ def byte_array(data: bytes) -> pa.Array:
 def read_varints(data: pa.Array, at: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The zig-zag coded numbers at some places, and the places behind them. IndexError beyond the buffer."""
     byte = pc.take(data, at)
-    at = pc.add(at, 1)
+    at = pc.add(at, _STEP)
     if pc.max(byte).as_py() < 0x80:  # by far the most
         return _signed(byte.cast(_U64)), at
     number = pc.bit_wise_and(byte, _PAYLOAD).cast(_U64)
     goes_on = pc.greater_equal(byte, _CONTINUES)
-    for shift in range(7, 70, 7):
+    for shift in _SHIFTS:
         byte = pc.take(data, at)
-        part = pc.shift_left(pc.bit_wise_and(byte, _PAYLOAD).cast(_U64), pa.scalar(shift, _U64))
+        part = pc.shift_left(pc.bit_wise_and(byte, _PAYLOAD).cast(_U64), shift)
         number = pc.if_else(goes_on, pc.bit_wise_or(number, part), number)
         at = pc.add(at, goes_on.cast(_I64))
         goes_on = pc.and_(goes_on, pc.greater_equal(byte, _CONTINUES))
