@@ -36,7 +36,7 @@ test: $(VENV)/.all    ## Run the whole suite
 
 containers: $(VENV)/.all   ## Run the tests in containers, on an engine of their own if none runs
 	.ci/docker-engine
-	$(BIN)/python -m pytest -q -s tests/containers
+	$(BIN)/python -m pytest -q tests/containers
 
 spark: $(VENV)/.all   ## Run the tests with Spark
 	$(BIN)/python -m pytest -q tests/spark

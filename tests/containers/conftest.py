@@ -7,15 +7,23 @@ import pytest
 from tests import needs
 from tests.containers.cluster import ContainerCluster, compose_cluster
 from tests.containers.image import build, size_mb
+from tests.containers.report import LINES, tell
 
 PROJECT = "rookery-test"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if LINES:
+        terminalreporter.section("measured in containers")
+        for line in LINES:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
 def image() -> str:
     needs.docker()
     name = build()
-    print(f"the image has {size_mb(name):.0f} MB")
+    tell(f"the image has {size_mb(name):.0f} MB")
     return name
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.cluster.load import Load
 from tests.cluster.local import wait_for
 from tests.containers.cluster import ContainerCluster
+from tests.containers.report import tell
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -50,8 +51,8 @@ def check(load: Load) -> None:
     assert load.history.anomalies() == []
 
 
-def tell(what: str, load: Load, begun: float) -> None:
-    print(f"{what}: longest gap {load.longest_gap_s(begun):.2f} s, {load.acked} acknowledged in all")
+def tell_gap(what: str, load: Load, begun: float) -> None:
+    tell(f"{what}: longest gap {load.longest_gap_s(begun):.2f} s, {load.acked} acknowledged in all")
 
 
 @pytest.mark.row(152, 156)
@@ -66,7 +67,7 @@ def test_the_compose_file_brings_up_a_healthy_cluster(cluster: ContainerCluster)
         "exec", cluster.service(2), "rookery", "topic", "list", "-o", "name", "--bootstrap", "kafka-3:19092"
     )
     assert TOPIC in inside.split()
-    print("memory per node: " + ", ".join(f"{cluster.memory_mb(n):.0f} MB" for n in cluster.ids))
+    tell("memory per idle node: " + ", ".join(f"{cluster.memory_mb(n):.0f} MB" for n in cluster.ids))
 
 
 @pytest.mark.row(63, 65, 67)
@@ -78,7 +79,7 @@ def test_a_leader_is_killed(mended: ContainerCluster) -> None:
         begun = time.monotonic()
         mended.kill(victim)
         go_on(load)
-        tell(f"kill of node {victim}, a leader", load, begun)
+        tell_gap(f"kill of node {victim}, a leader", load, begun)
         mended.start(victim)
         whole(mended)
     check(load)
@@ -94,7 +95,7 @@ def test_the_active_controller_is_killed(mended: ContainerCluster) -> None:
         mended.kill(victim)
         go_on(load)
         assert mended.active_controller() != victim
-        tell(f"kill of node {victim}, the active controller", load, begun)
+        tell_gap(f"kill of node {victim}, the active controller", load, begun)
         mended.start(victim)
         whole(mended)
     check(load)
@@ -114,7 +115,7 @@ def test_two_of_three_are_killed_and_come_back(mended: ContainerCluster) -> None
         assert load.acked == stalled
         mended.start(1, 2)
         go_on(load)
-        tell("kill of two nodes of three, until they were back", load, begun)
+        tell_gap("kill of two nodes of three, until they were back", load, begun)
         whole(mended)
     check(load)
 
@@ -129,7 +130,7 @@ def test_a_leader_is_paused(mended: ContainerCluster) -> None:
         mended.pause(victim)
         wait_for(lambda: mended.partition(TOPIC, 0).leader not in (victim, -1), "another leader")
         go_on(load)
-        tell(f"pause of node {victim}, a leader", load, begun)
+        tell_gap(f"pause of node {victim}, a leader", load, begun)
         mended.resume(victim)
         go_on(load)
         whole(mended)
@@ -146,7 +147,7 @@ def test_a_leader_is_cut_off_from_everybody(mended: ContainerCluster) -> None:
         mended.disconnect(victim)
         wait_for(lambda: mended.partition(TOPIC, 0).leader not in (victim, -1), "another leader")
         go_on(load)
-        tell(f"node {victim}, a leader, cut off", load, begun)
+        tell_gap(f"node {victim}, a leader, cut off", load, begun)
         mended.reconnect(victim)
         go_on(load)
         whole(mended)
@@ -163,7 +164,7 @@ def test_a_rolling_restart(mended: ContainerCluster) -> None:
             mended.stop(node_id)
             assert '"event": "broker.left"' in mended.log(node_id)
             go_on(load)
-            tell(f"controlled stop of node {node_id}", load, begun)
+            tell_gap(f"controlled stop of node {node_id}", load, begun)
             mended.start(node_id)
             whole(mended)
     check(load)

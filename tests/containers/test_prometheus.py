@@ -76,6 +76,7 @@ def test_series_and_alerts_follow_a_kill_and_the_return(mended: ContainerCluster
     settled(server, "rookery:offline_partitions", 0)
     settled(server, f'sum(kafka_topic_partition_under_replicated_partition{{topic="{TOPIC}"}})', PARTITIONS)
     settled(server, f'count(kafka_topic_partition_leader{{topic="{TOPIC}"}})', PARTITIONS)
+    wait_for(lambda: (server.value("sum(rookery_failover_seconds_count)") or 0) > 0, "takeovers to be told of")
     expected = {"RookeryNodeDown", "RookeryUnderReplicatedPartitions", "RookeryFencedBrokers"}
     wait_for(lambda: server.firing() >= expected, f"{sorted(expected)} to fire", 120)
     assert "RookeryNoActiveController" not in server.firing()

@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from tests.cluster.local import wait_for
 from tests.containers.cluster import fetch
+from tests.containers.report import tell
 from tests.containers.single import single_node
 
 NAME = "rookery-test-many"
@@ -38,7 +39,7 @@ def test_a_scrape_of_3000_partitions_lets_others_through(image: str) -> None:
                 answers.append(time.monotonic() - asked)
             took = time.monotonic() - begun
         size = len(scrape.result())
-        print(
+        tell(
             f"a scrape of {PARTITIONS} partitions: {size / 1e6:.1f} MB in {took:.2f} s; "
             f"{len(answers)} other requests meanwhile, the slowest answered in {max(answers) * 1000:.0f} ms"
         )

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.containers.image import run
+from tests.containers.report import tell
 from tests.tidy.source import ROOT
 
 PYTHON = "/opt/rookery/bin/python"
 NOT_NEEDED = ("mypy", "ruff", "types-", "build", "testcontainers")
 """What only the machine that builds needs of the extra `dev`."""
-WITHOUT = "tests/unit/client/spark"
+WITHOUT = "--ignore=tests/unit/client/spark"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def suite(image: str, extras: Path, folders: list[str]) -> str:
             "--env", "PYTHONPATH=/extras", "--env", "PYTHONDONTWRITEBYTECODE=1", "--workdir", "/src",
             "--env", "HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis",
         )  # fmt: skip
-        options = ("-q", "--tb=short", "-p", "no:cacheprovider", "--override-ini", "pythonpath=.", f"--ignore={WITHOUT}")
+        options = ("-q", "--tb=short", "-p", "no:cacheprovider", "--override-ini", "pythonpath=.", WITHOUT)
         return run(
             "docker", "run", "--rm", "--network", "none", *mounts, "--entrypoint", PYTHON, image,
             "-m", "pytest", *options, *folders,
@@ -73,4 +74,4 @@ def test_the_unit_suite_passes_in_the_image(image: str, version: str, extras: Pa
     with ThreadPoolExecutor() as pool:
         results = list(pool.map(lambda folders: suite(image, extras, folders), parts()))
     for result in results:
-        print(f"Python {version} of the image: {result.splitlines()[-1]}")
+        tell(f"unit suite with the image's Python {version}: {result.splitlines()[-1]}")
