@@ -19,6 +19,7 @@ import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.DescribeClusterOptions;
 import org.apache.kafka.clients.admin.DescribeConfigsOptions;
+import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.GroupListing;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
@@ -27,6 +28,7 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.QuorumInfo;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -81,6 +83,12 @@ public class AdminCalls {
             case "describeCluster" -> cluster();
             case "describeConfigs" -> configs(words);
             case "describeFeatures" -> features();
+            case "updateFeature" -> {
+                var update = new FeatureUpdate(Short.parseShort(words[1]), FeatureUpdate.UpgradeType.valueOf(words[2]));
+                var options = new UpdateFeaturesOptions().validateOnly(words.length > 3);
+                admin.updateFeatures(Map.of(words[0], update), options).all().get();
+                yield "done";
+            }
             case "createTopic" -> {
                 admin.createTopics(List.of(new NewTopic(words[0], Integer.parseInt(words[1]), (short) 3)
                     .configs(Map.of("retention.ms", "86400000")))).all().get();
@@ -156,6 +164,8 @@ public class AdminCalls {
                 admin.deleteConsumerGroups(List.of(words[0])).all().get();
                 yield "done";
             }
+            case "alterClientQuota" -> new Quotas(admin).alter(words);
+            case "describeClientQuotas" -> new Quotas(admin).describe(words);
             default -> throw new IllegalArgumentException(call);
         };
     }
@@ -182,8 +192,10 @@ public class AdminCalls {
 
     private static Object features() throws Exception {
         Map<String, Object> answer = new TreeMap<>();
-        admin.describeFeatures().featureMetadata().get().finalizedFeatures()
-            .forEach((name, range) -> answer.put(name, (int) range.maxVersionLevel()));
+        var found = admin.describeFeatures().featureMetadata().get();
+        found.supportedFeatures().forEach((name, range) -> answer.put(name, List.of((int) range.minVersion(),
+            (int) range.maxVersion(), Optional.ofNullable(found.finalizedFeatures().get(name))
+                .map(level -> (int) level.maxVersionLevel()).orElse(0))));
         return answer;
     }
 
