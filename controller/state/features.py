@@ -6,7 +6,6 @@ from types import MappingProxyType
 from rookery.controller.state.decision import Decision, decided
 from rookery.core.errors import (
     ErrorCode,
-    FeatureUpdateFailedError,
     InvalidUpdateVersionError,
     KafkaError,
     UnsupportedVersionError,
@@ -65,14 +64,16 @@ def _check(image: Image, update: FeatureUpdate, everybody: _Everybody) -> None:
     current = image.features.get(update.name, 0)
     if update.level < current and update.upgrade_type is UpgradeType.UPGRADE:
         raise InvalidUpdateVersionError(f"{update.name} is at {current}: ask for a downgrade to go back")
+    if update.level > current and update.upgrade_type is not UpgradeType.UPGRADE:
+        raise InvalidUpdateVersionError(f"{update.name} is at {current}: {update.level} is no downgrade")
     if update.level < current and update.name == METADATA_VERSION:
-        raise FeatureUpdateFailedError(f"{update.name} cannot go back: what it brought stands in the metadata log")
+        raise InvalidUpdateVersionError(f"{update.name} cannot go back: what it brought stands in the metadata log")
     for who, features in everybody:
         if features is None:
-            raise FeatureUpdateFailedError(f"{who} has not told what it understands; is it running?")
+            raise InvalidUpdateVersionError(f"{who} has not told what it understands; is it running?")
         known = next((feature for feature in features if feature.name == update.name), None)
         if known is None or not known.min_version <= update.level <= known.max_version:
-            raise FeatureUpdateFailedError(f"{update.name}={update.level} is not understood by {who}")
+            raise InvalidUpdateVersionError(f"{update.name}={update.level} is not understood by {who}")
 
 
 def _everybody(

@@ -76,7 +76,7 @@ def test_the_level_is_raised_when_everybody_understands_it() -> None:
     desk = mixed()
     desk.quorum.others = {2: OLD.features, 3: None}
     assert raise_level(desk) == [
-        ("FEATURE_UPDATE_FAILED", f"{METADATA_VERSION}={RAISED} is not understood by controller 2")
+        ("INVALID_UPDATE_VERSION", f"{METADATA_VERSION}={RAISED} is not understood by controller 2")
     ]
     desk.quorum.others = {2: NEXT.features, 3: None}
     assert "controller 3 has not told" in raise_level(desk)[0][1]
@@ -126,5 +126,5 @@ def test_there_is_no_way_back() -> None:
     desk = raised()
     down = q.FeatureUpdate(METADATA_VERSION, LEVEL, q.UpgradeType.UNSAFE_DOWNGRADE)
     (answer,) = desk.ask(q.UpdateFeaturesRequest((down,))).features
-    assert answer.error == ErrorCode.FEATURE_UPDATE_FAILED
+    assert answer.error == ErrorCode.INVALID_UPDATE_VERSION
     assert "cannot go back" in str(answer.message)

@@ -27,6 +27,7 @@ def test_levels_go_down_only_when_asked_to() -> None:
     errors, later = update(image, FeatureUpdate(ELR_VERSION, 0, UpgradeType.SAFE_DOWNGRADE))
     assert errors == ["NONE"]
     assert ELR_VERSION not in later.features
+    assert update(later, FeatureUpdate(ELR_VERSION, 1, UpgradeType.SAFE_DOWNGRADE))[0] == ["INVALID_UPDATE_VERSION"]
     assert update(later, FeatureUpdate(ELR_VERSION, 1))[1].features[ELR_VERSION] == 1
 
 
@@ -35,5 +36,5 @@ def test_what_somebody_does_not_understand_fails_all_of_the_request(wanted: Feat
     image = cluster()
     down = FeatureUpdate(ELR_VERSION, 0, UpgradeType.SAFE_DOWNGRADE)
     errors, later = update(image, down, wanted)
-    assert errors == ["NONE", "FEATURE_UPDATE_FAILED"]
+    assert errors == ["NONE", "INVALID_UPDATE_VERSION"]
     assert later.features == image.features
