@@ -41,6 +41,7 @@ def producer(cluster: LocalCluster, **options: Any) -> Producer:
 
 def count(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
     """Records that can be read."""
+    wait_for(lambda: min(cluster.known(topic)) > partition, f"every broker to know {topic}")
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "log_level": 0})
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE_S)
     consumer.close()
