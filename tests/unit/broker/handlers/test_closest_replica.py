@@ -1,5 +1,6 @@
 """Consumers that say in which rack they are: a leader sends them on, a follower serves them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -216,6 +217,28 @@ async def test_clients_that_know_nothing_of_racks_are_sent_to_the_leader(followe
 async def test_other_followers_copy_from_the_leader_alone(follower: QuietBroker) -> None:
     data = await follower.talk().fetch("orders", 0, replica_id=3)
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_nobody_reads_a_log_that_is_being_cut(follower: QuietBroker) -> None:
+    follower.partition("orders").cut = asyncio.get_running_loop().create_future()
+    assert (await follower.talk().fetch("orders", 0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    follower.partition("orders").cut = None
+
+
+async def test_nobody_reads_from_a_directory_that_failed(follower: QuietBroker) -> None:
+    follower.partition("orders").go_offline()
+    assert (await follower.talk().fetch("orders", 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("version", [12, 16])
+async def test_a_waiting_consumer_hears_that_its_replica_is_gone(follower: QuietBroker, version: int) -> None:
+    topic_id = follower.cluster.image.topic_ids["orders"]
+    reader = follower.talk()
+    reader.send(FETCH, version, fetch_request("orders", 2, max_wait_ms=500, topic_id=topic_id))
+    assert reader.receive() == []
+    change(follower, replicas=(FOLLOWER,), isr=(FOLLOWER,), leader=3)
+    (answer,) = reader.receive()
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_consumer_waits_at_a_follower(follower: QuietBroker) -> None:
