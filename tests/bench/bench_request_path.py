@@ -16,11 +16,14 @@ from statistics import median
 from typing import Any
 
 import uvloop
+from immutables import Map
 
 from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.sweep import Sweep
 from rookery.core.clock import SystemClock
 from rookery.core.disk import FileDisk
+from rookery.core.metadata.client_quotas import CLIENT_ID, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+from rookery.core.metadata.image import QuotaEntity
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
 from rookery.core.respite import Respite
 from rookery.core.wire.api import Api
@@ -226,6 +229,12 @@ async def run(folder: str) -> None:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         bench.cost(f"Metadata, topic {name!r}", frame(METADATA, 12, request), 5)
     bench.cost("ApiVersions", frame(API_VERSIONS, 0, ApiVersionsRequest()), 20)
+    small = frame(PRODUCE, 9, produce_request("one", batch(1, 100)))
+    for whose, client_id in (("no", None), ("another client's", "other"), ("its own", "bench")):
+        keys = Map(dict.fromkeys((PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE), 1e12))
+        broker.client_quotas.apply(Map({(QuotaEntity(CLIENT_ID, client_id),): keys} if client_id else {}))
+        bench.cost(f"Produce, 1 record, with {whose} quota", small, 20)
+    broker.client_quotas.apply(Map())
     follow_all(bench, broker, "thousand", 1000)
     bench.connection.connection_lost(None)
     await broker.stop()
