@@ -7,97 +7,23 @@ families that tell of single partitions only so many samples are written as the 
 """
 
 import asyncio
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from rookery.core.metric_families import HistogramSample, Kind, ReadFamily, ReadHistogram, Sample
+
+__all__ = ["CONTENT_TYPE", "PARTITIONS_MAX", "SECONDS_BUCKETS", "Metrics", "Sample"]
+
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-SLICE = 250
-"""Lines written before others get their turn."""
 PARTITIONS_MAX = 10_000
 SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 C = TypeVar("C", bound=Collector)
-Kind = Literal["gauge", "counter"]
-Sample = tuple[Sequence[str], float]
-"""Label values, in the order of the label names, and the value."""
-
-
-class _Read(Collector):
-    """A metric family whose samples a function computes at each scrape."""
-
-    def __init__(
-        self,
-        name: str,
-        text: str,
-        labels: Sequence[str],
-        kind: Kind,
-        samples: Callable[[], Iterable[Sample]],
-    ) -> None:
-        self._name, self._text, self._labels = name, text, labels
-        self._kind = kind
-        self._family = GaugeMetricFamily if kind == "gauge" else CounterMetricFamily
-        self._samples = samples
-        self.left_out = 0
-        """Samples that did not fit into the last scrape."""
-
-    @property
-    def name(self) -> str:
-        """As it is written."""
-        return self._name + "_total" * (self._kind == "counter")
-
-    def renamed(self, name: str) -> "_Read":
-        """The same samples under a name that is written as it stands."""
-        return _Read(name, self._text, self._labels, "gauge", self._samples)
-
-    def total(self) -> float:
-        return sum(value for _, value in self._samples())
-
-    def describe(self) -> Iterable[Metric]:
-        return [self._family(self._name, self._text, labels=self._labels)]
-
-    def collect(self) -> Iterable[Metric]:
-        family = self._family(self._name, self._text, labels=self._labels)
-        for label_values, value in self._samples():
-            family.add_metric(label_values, value)
-        return [family]
-
-    def slices(self, partitions_max: int) -> Iterator[bytes]:
-        """The text of the family, piece by piece; its samples are all taken before the first."""
-        name = self.name
-        samples = list(self._samples())
-        if "partition" in self._labels:
-            self.left_out = max(0, len(samples) - partitions_max)
-            del samples[partitions_max:]
-        yield f"# HELP {name} {self._text}\n# TYPE {name} {self._kind}\n".encode()
-        for first in range(0, len(samples), SLICE):
-            lines = [
-                f"{name}{self._braces(values)} {_number(value)}\n" for values, value in samples[first : first + SLICE]
-            ]
-            yield "".join(lines).encode()
-
-    def _braces(self, values: Sequence[str]) -> str:
-        if not values:
-            return ""
-        pairs = [f'{label}="{_escaped(value)}"' for label, value in zip(self._labels, values, strict=True)]
-        return "{" + ",".join(pairs) + "}"
-
-
-def _escaped(value: str) -> str:
-    if "\\" in value or '"' in value or "\n" in value:
-        return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-    return value
-
-
-def _number(value: float) -> str:
-    if math.isfinite(value):
-        return repr(float(value))
-    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
 class _OneFamily(Collector):
@@ -119,7 +45,8 @@ class Metrics:
         """Everything, so that no name is given twice."""
         self._kept = CollectorRegistry()
         """Metrics that hold their values themselves."""
-        self._read: list[_Read] = []
+        self._read: list[ReadFamily] = []
+        self._read_histograms: list[ReadHistogram] = []
 
     def _keep(self, collector: C) -> C:
         self._registry.register(collector)
@@ -151,9 +78,9 @@ class Metrics:
         kind: Kind = "gauge",
     ) -> None:
         """A family whose samples come from `samples` at scrape time."""
-        self._add(_Read(name, text, labels, kind, samples))
+        self._add(ReadFamily(name, text, labels, kind, samples))
 
-    def _add(self, read: _Read) -> None:
+    def _add(self, read: ReadFamily) -> None:
         self._registry.register(read)
         self._read.append(read)
 
@@ -162,6 +89,20 @@ class Metrics:
     ) -> None:
         """A family of one sample without labels."""
         self.read(name, text, lambda: [((), value())], kind=kind)
+
+    def read_histogram(
+        self,
+        name: str,
+        text: str,
+        samples: Callable[[], Iterable[HistogramSample]],
+        *,
+        bounds: Sequence[float],
+        labels: Sequence[str] = (),
+    ) -> None:
+        """A histogram whose counts come from `samples` at scrape time, one for each bound and one beyond."""
+        read = ReadHistogram(name, text, labels, bounds, samples)
+        self._registry.register(read)
+        self._read_histograms.append(read)
 
     def rename(self, others: Callable[[str], Iterable[str]]) -> None:
         """Tell what is read so far under other names, too: those that `others` gives for a name as it is written."""
@@ -190,8 +131,13 @@ class Metrics:
             part.register(_OneFamily(family))
             parts.append(generate_latest(part))
             await asyncio.sleep(0)
-        for read in self._read:
-            for text in read.slices(self._partitions_max):
-                parts.append(text)
-                await asyncio.sleep(0)
+        for text in self._read_texts():
+            parts.append(text)
+            await asyncio.sleep(0)
         return b"".join(parts)
+
+    def _read_texts(self) -> Iterator[bytes]:
+        for family in self._read:
+            yield from family.slices(self._partitions_max)
+        for histogram in self._read_histograms:
+            yield from histogram.slices()

@@ -7,6 +7,7 @@ scrapes.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
+from rookery.core.metric_families import HistogramSample
 from rookery.core.metrics import Metrics, Sample
 
 REQUESTS = "kafka_network_requestmetrics_requests"
@@ -126,7 +127,7 @@ class RequestMetrics:
             metrics.read(name, text, self._quantiles(part), labels=("request", "quantile"))
             metrics.read(f"{name}_count", "How many were measured.", self._counts(part), labels=("request",))
         text = "Time from request to answer."
-        metrics.read(f"{SECONDS}_bucket", text, self._buckets, labels=("request", "le"))
+        metrics.read_histogram(SECONDS, text, self._histograms, bounds=BOUNDS_S, labels=("request",))
         for idle in (HANDLER_IDLE, NETWORK_IDLE):
             metrics.read_value(idle, "Share of time without a request to handle.", self.idle_share)
         metrics.read_value(REQUEST_QUEUE, "Requests that wait for a handler.", lambda: 0)
@@ -160,9 +161,7 @@ class RequestMetrics:
     def _counts(self, part: str) -> Callable[[], Iterator[Sample]]:
         return lambda: (((name,), route.times(part).count) for name, route in self._routes.items())
 
-    def _buckets(self) -> Iterator[Sample]:
+    def _histograms(self) -> Iterator[HistogramSample]:
         for name, route in self._routes.items():
-            seen = 0
-            for count, bound in zip(route.times("total").buckets, (*BOUNDS_S, float("inf")), strict=True):
-                seen += count
-                yield (name, "+Inf" if bound == float("inf") else f"{bound:g}"), seen
+            times = route.times("total")
+            yield (name,), times.buckets, times.sum_s

@@ -3,7 +3,8 @@ import math
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rookery.core.metrics import SLICE, Metrics
+from rookery.core.metric_families import SLICE
+from rookery.core.metrics import Metrics
 
 
 async def test_render_shows_counters_gauges_histograms_and_read_values() -> None:
@@ -119,3 +120,21 @@ async def test_a_family_is_told_under_another_name_with_the_same_samples() -> No
     assert total is not None
     assert total() == 2
     assert metrics.total_of("kafka_out") is None
+
+
+async def test_a_histogram_that_is_read_is_written_so_that_prometheus_reads_it_back() -> None:
+    metrics = Metrics()
+    metrics.read_histogram(
+        "rookery_seconds", "Times.", lambda: [(("Fetch",), [3, 0, 1], 2.5)], bounds=(0.1, 1.0), labels=("request",)
+    )
+    text = (await metrics.render()).decode()
+    (family,) = text_string_to_metric_families(text)
+    assert family.type == "histogram"
+    assert [(s.name, s.labels.get("le"), s.value) for s in family.samples] == [
+        ("rookery_seconds_bucket", "0.1", 3.0),
+        ("rookery_seconds_bucket", "1", 3.0),
+        ("rookery_seconds_bucket", "+Inf", 4.0),
+        ("rookery_seconds_sum", None, 2.5),
+        ("rookery_seconds_count", None, 4.0),
+    ]
+    assert metrics.value("rookery_seconds_count", {"request": "Fetch"}) == 4.0

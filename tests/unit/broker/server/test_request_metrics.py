@@ -43,6 +43,7 @@ async def test_requests_are_published_as_dashboards_expect() -> None:
         assert value(f"{prefix}{part}timems", {**labels, "quantile": "0.99"}) is not None
         assert value(f"{prefix}{part}timems_count", labels) is not None
     assert value("rookery_request_seconds_bucket", {**labels, "le": "+Inf"}) == 1
+    assert value("rookery_request_seconds_count", labels) == 1
     assert value("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent") == pytest.approx(0.75)
     text = await metrics.render()
     assert b'kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"}' in text
