@@ -56,7 +56,7 @@ def suite(image: str, extras: Path, folders: list[str]) -> str:
         )  # fmt: skip
         options = ("-q", "--tb=short", "-p", "no:cacheprovider", "--override-ini", "pythonpath=.", WITHOUT)
         return run(
-            "docker", "run", "--rm", "--network", "none", *mounts, "--entrypoint", PYTHON, image,
+            "docker", "run", "--rm", "--no-healthcheck", "--network", "none", *mounts, "--entrypoint", PYTHON, image,
             "-m", "pytest", *options, *folders,
         )  # fmt: skip
 
