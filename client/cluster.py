@@ -11,6 +11,7 @@ from rookery.core.errors import (
     ErrorCode,
     KafkaError,
     LeaderNotAvailableError,
+    UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     error_for,
 )
@@ -21,6 +22,8 @@ from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataR
 from rookery.core.wire.schema import Struct
 
 RETRY_PAUSE_S = 0.1
+NOT_HEARD = (UnknownTopicOrPartitionError, UnknownTopicIdError)
+"""What a node answers that has not heard yet of a partition it leads."""
 
 Req = TypeVar("Req", bound=Struct)
 Resp = TypeVar("Resp", bound=Struct)
@@ -171,13 +174,18 @@ class Cluster:
 
         return await self.retrying(attempt, timeout_s, also=(UnknownTopicOrPartitionError,) if create else ())
 
+    async def partition(self, topic: str, index: int) -> PartitionView:
+        """A partition's view; an error if there is no such partition."""
+        view = (await self.topic(topic)).partitions.get(index)
+        if view is None:
+            raise UnknownTopicOrPartitionError(f"{topic!r} has no partition {index}")
+        return view
+
     async def leader(self, topic: str, partition: int, *, timeout_s: float = 30.0) -> Node:
         """The node that leads a partition; waits while there is none."""
 
         async def attempt() -> Node:
-            view = (await self.topic(topic)).partitions.get(partition)
-            if view is None:
-                raise UnknownTopicOrPartitionError(f"{topic!r} has no partition {partition}")
+            view = await self.partition(topic, partition)
             node = self.view.nodes.get(view.leader)
             if node is None:
                 self.forget(topic)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rookery.client.cluster import Cluster, check
+from rookery.client.cluster import NOT_HEARD, Cluster, check
 from rookery.core.errors import KafkaError, OffsetOutOfRangeError
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -53,7 +53,8 @@ async def offset_at(cluster: Cluster, topic: str, partition: int, timestamp: int
             raise
         return answer.offset
 
-    return await cluster.retrying(attempt, RETRY_TIMEOUT_S)
+    await cluster.partition(topic, partition)
+    return await cluster.retrying(attempt, RETRY_TIMEOUT_S, also=NOT_HEARD)
 
 
 class PartitionReader:
@@ -86,7 +87,8 @@ class PartitionReader:
                 self._cluster.forget(self._topic)
                 raise
 
-        answer = await self._cluster.retrying(attempt, RETRY_TIMEOUT_S)
+        await self._cluster.partition(self._topic, self._partition)
+        answer = await self._cluster.retrying(attempt, RETRY_TIMEOUT_S, also=NOT_HEARD)
         records, self.position = decode(answer.records or b"", self.position)
         return Fetched(records, self.position, answer.high_watermark)
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rookery.client.cluster import Cluster, check
+from rookery.client.cluster import NOT_HEARD, Cluster, check
 from rookery.client.partitioner import partition_for_key
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.errors import ErrorCode, KafkaError
@@ -75,6 +75,8 @@ class Sender:
         for number, record in enumerate(records):
             places[self._partition(record, len(view.partitions), keyless)].append(number)
         written: dict[int, Written] = {}
+        for partition in places:
+            await self._cluster.partition(self._topic, partition)
         for partition, numbers in sorted(places.items()):
             base = await self._write(partition, [records[number] for number in numbers])
             for step, number in enumerate(numbers):
@@ -110,7 +112,7 @@ class Sender:
                 self._cluster.forget(self._topic)
                 raise
 
-        return await self._cluster.retrying(attempt, DELIVERY_TIMEOUT_S)
+        return await self._cluster.retrying(attempt, DELIVERY_TIMEOUT_S, also=NOT_HEARD)
 
     async def _produce(self, partition: int, batch: bytearray) -> int:
         leader = await self._cluster.leader(self._topic, partition)

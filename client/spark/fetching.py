@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rookery.client.cluster import Cluster, check
+from rookery.client.cluster import NOT_HEARD, Cluster, check
 from rookery.client.spark.aborted import Aborted
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.decoder import Decoder, next_offset
@@ -17,8 +17,6 @@ from rookery.core.errors import (
     KafkaError,
     OffsetNotAvailableError,
     OffsetOutOfRangeError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
 )
 from rookery.core.logs import get_logger
 from rookery.core.net.connection import ConnectionLostError
@@ -27,9 +25,6 @@ from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, Fe
 log = get_logger("client.spark")
 BY_ID = 16
 """The highest version asked for; later ones are for followers."""
-
-PASSING = (UnknownTopicOrPartitionError, UnknownTopicIdError)
-"""What a node answers that has not heard yet of a topic it leads."""
 
 
 class DataLossError(Exception):
@@ -92,7 +87,7 @@ async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
             )
         return data
 
-    return await cluster.retrying(attempt, task.timeout_s, also=PASSING)
+    return await cluster.retrying(attempt, task.timeout_s, also=NOT_HEARD)
 
 
 async def _fetch_once(cluster: Cluster, task: Task, offset: int) -> PartitionData:

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from rookery.client.cluster import Cluster, ClusterView, Node, check
+from rookery.client.cluster import NOT_HEARD, Cluster, ClusterView, Node, check
 from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.options import Selection
 from rookery.client.spark.places import EARLIEST, LATEST, Offsets, TopicPartition, show
@@ -87,7 +87,7 @@ async def offsets_at(
         if failure is not None:
             raise failure
 
-    await cluster.retrying(attempt, TIMEOUT_S)
+    await cluster.retrying(attempt, TIMEOUT_S, also=NOT_HEARD)
     return found
 
 
