@@ -3,7 +3,10 @@
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from rookery.broker.handlers.mutations import Mutations
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.quotas.client_quotas import ClientQuotas
+from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.logs import get_logger
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
@@ -25,19 +28,26 @@ class AutoCreation:
         cluster: ClusterView,
         controller: ControllerPort,
         start_task: Callable[[Coroutine[Any, Any, Any], str], object],
+        quotas: ClientQuotas,
+        partitions: int,
     ) -> None:
+        """`partitions` is how many a topic gets."""
+        self._quotas = quotas
+        self._partitions = partitions
         self._enabled = enabled
         self._cluster = cluster
         self._controller = controller
         self._start_task = start_task
         self._under_way: set[str] = set()
 
-    def create(self, names: Sequence[str]) -> set[str]:
-        """The names that will soon be topics."""
+    def create(self, names: Sequence[str], call: Call) -> set[str]:
+        """The names that will soon be topics. Those that the client's quota does not allow now are asked for
+        again."""
         if not self._enabled:
             return set()
         fresh = [name for name in names if name not in self._under_way and not is_internal(name)]
         fresh = fresh[: UNDER_WAY_MAX - len(self._under_way)]
+        fresh = list(Mutations(self._quotas, call).split(fresh, lambda name: self._partitions)[0])
         if fresh:
             self._under_way.update(fresh)
             self._start_task(self._create(fresh), "auto-creation")

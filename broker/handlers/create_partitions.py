@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.mutations import Mutations
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.metadata.image import Image
@@ -18,18 +20,27 @@ from rookery.core.wire.apis.create_partitions import (
 )
 from rookery.core.wire.served import Served
 
+STRICT_FROM = 3
+
 
 class CreatePartitionsHandler:
     served = Served(CREATE_PARTITIONS, 0, 3)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+    def __init__(self, cluster: ClusterView, controller: ControllerPort, quotas: ClientQuotas) -> None:
         self._cluster = cluster
         self._controller = controller
+        self._quotas = quotas
 
     async def handle(self, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
         image = self._cluster.image
-        asked = tuple(_growth(topic, image) for topic in request.topics)
-        counts = {topic.name: topic.count for topic in asked}
+        counts = {topic.name: topic.count for topic in request.topics}
+
+        def new(name: str) -> int:
+            return max(0, counts[name] - _partitions(image, name))
+
+        mutations = Mutations(self._quotas, call, strict_from=STRICT_FROM, free=request.validate_only)
+        growths = [_growth(topic, image) for topic in request.topics]
+        asked, held = mutations.split(growths, lambda topic: new(topic.name))
 
         def visible(reply: CreatePartitionsReply) -> Callable[[Image], bool] | None:
             grown = [topic.name for topic in reply.topics if not topic.error]
@@ -43,7 +54,11 @@ class CreatePartitionsHandler:
         except KafkaError as error:
             topics = [TopicAnswer(topic.name, error=error.code, message=error.message) for topic in asked]
             reply = CreatePartitionsReply(tuple(topics))
-        return CreatePartitionsResponse(results=[_result(topic, call) for topic in reply.topics])
+        mutations.settle(sum(new(topic.name) for topic in reply.topics if not topic.error))
+        answered = [*reply.topics, *(mutations.refusal(topic.name) for topic in held)]
+        return CreatePartitionsResponse(
+            throttle_time_ms=mutations.delay_ms, results=[_result(topic, call) for topic in answered]
+        )
 
 
 def _growth(topic: CreatePartitionsTopic, image: Image) -> TopicGrowth:

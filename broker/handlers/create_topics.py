@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from rookery.broker.handlers.admin_request import decide
 from rookery.broker.handlers.config_entries import ConfigView
+from rookery.broker.handlers.mutations import Mutations
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.metadata.image import Image
@@ -27,27 +29,45 @@ from rookery.core.wire.apis.create_topics import (
 from rookery.core.wire.served import Served
 
 RESULT_FROM = 5
+STRICT_FROM = 6
 
 
 class CreateTopicsHandler:
     served = Served(CREATE_TOPICS, 2, 7)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort, configs: ConfigView) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        controller: ControllerPort,
+        configs: ConfigView,
+        quotas: ClientQuotas,
+        partitions: int,
+    ) -> None:
+        """`partitions` is how many a topic has unless it is said."""
         self._cluster = cluster
         self._controller = controller
         self._configs = configs
+        self._quotas = quotas
+        self._partitions = partitions
 
     async def handle(self, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
-        asked = AskController(tuple(_new_topic(topic) for topic in request.topics), request.validate_only)
+        mutations = Mutations(self._quotas, call, strict_from=STRICT_FROM, free=request.validate_only)
+        topics, held = mutations.split(tuple(map(_new_topic, request.topics)), self._size)
         visible = _nothing if request.validate_only else _created
+        ask = self._controller.create_topics(AskController(topics, request.validate_only))
         try:
-            reply = await decide(
-                self._controller.create_topics(asked), request.timeout_ms, self._cluster, visible
-            )
+            reply = await decide(ask, request.timeout_ms, self._cluster, visible)
         except KafkaError as error:
-            topics = [TopicAnswer(topic.name, error=error.code, message=error.message) for topic in request.topics]
-            reply = CreateTopicsReply(tuple(topics))
-        return CreateTopicsResponse(topics=[self._result(topic, call) for topic in reply.topics])
+            answers = [TopicAnswer(topic.name, error=error.code, message=error.message) for topic in topics]
+            reply = CreateTopicsReply(tuple(answers))
+        mutations.settle(sum(topic.partitions for topic in reply.topics if not topic.error))
+        answered = [*reply.topics, *(mutations.refusal(topic.name) for topic in held)]
+        return CreateTopicsResponse(
+            throttle_time_ms=mutations.delay_ms, topics=[self._result(topic, call) for topic in answered]
+        )
+
+    def _size(self, topic: NewTopic) -> int:
+        return len(topic.assignments) or (topic.partitions if topic.partitions > 0 else self._partitions)
 
     def _result(self, topic: TopicAnswer, call: Call) -> CreatableTopicResult:
         if topic.error:

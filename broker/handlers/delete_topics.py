@@ -2,9 +2,12 @@
 image."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.mutations import Mutations
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.metadata.image import Image
@@ -19,13 +22,16 @@ from rookery.core.wire.apis.delete_topics import (
 )
 from rookery.core.wire.served import Served
 
+STRICT_FROM = 5
+
 
 class DeleteTopicsHandler:
     served = Served(DELETE_TOPICS, 1, 6)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+    def __init__(self, cluster: ClusterView, controller: ControllerPort, quotas: ClientQuotas) -> None:
         self._cluster = cluster
         self._controller = controller
+        self._quotas = quotas
 
     async def handle(self, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
         asked = [TopicReference(name=name) for name in request.topic_names]
@@ -33,18 +39,28 @@ class DeleteTopicsHandler:
             by_id = topic.topic_id != NO_TOPIC_ID
             asked.append(TopicReference(topic.name, topic.topic_id if by_id else None))
         before = self._cluster.image
+        mutations = Mutations(self._quotas, call, strict_from=STRICT_FROM)
+        topics, held = mutations.split(asked, lambda one: _partitions(before, one.name, one.topic_id))
+        ask = self._controller.delete_topics(AskController(topics))
         try:
-            reply = await decide(
-                self._controller.delete_topics(AskController(tuple(asked))),
-                request.timeout_ms,
-                self._cluster,
-                lambda reply: _gone(reply, before),
-            )
+            reply = await decide(ask, request.timeout_ms, self._cluster, lambda reply: _gone(reply, before))
         except KafkaError as error:
             code, text = error.code, error.message
-            answers = [TopicAnswer(one.name or "", one.topic_id or NO_TOPIC_ID, code, text) for one in asked]
+            answers = [TopicAnswer(one.name or "", one.topic_id or NO_TOPIC_ID, code, text) for one in topics]
             reply = DeleteTopicsReply(tuple(answers))
-        return DeleteTopicsResponse(responses=[_result(topic, call) for topic in reply.topics])
+        gone = (topic for topic in reply.topics if not topic.error)
+        mutations.settle(sum(_partitions(before, topic.name, topic.topic_id) for topic in gone))
+        answered = [*reply.topics, *(mutations.refusal(one.name, one.topic_id) for one in held)]
+        return DeleteTopicsResponse(
+            throttle_time_ms=mutations.delay_ms, responses=[_result(topic, call) for topic in answered]
+        )
+
+
+def _partitions(image: Image, name: str | None, topic_id: UUID | None) -> int:
+    """How many a topic has; none if it does not exist."""
+    found = image.topic_ids.get(name) if name else topic_id
+    topic = image.topics.get(found) if found is not None else None
+    return len(topic.partitions) if topic is not None else 0
 
 
 def _gone(reply: DeleteTopicsReply, before: Image) -> Callable[[Image], bool]:

@@ -19,7 +19,6 @@ from rookery.core.metadata.topic_names import is_internal, is_valid
 from rookery.core.wire.apis.metadata import (
     METADATA,
     MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -49,7 +48,7 @@ class MetadataHandler:
         if request.topics is None or (call.version == 0 and not request.topics):
             topics = [view.topic(topic) for _, topic in sorted(_by_name(image))]
         else:
-            topics = self._asked_for(request.topics, request.allow_auto_topic_creation, view)
+            topics = self._asked_for(request, call, view)
         return MetadataResponse(
             brokers=view.brokers(),
             cluster_id=self._cluster.cluster_id,
@@ -71,12 +70,10 @@ class MetadataHandler:
             answers = self._answers[look] = _Answers(look)
         return answers
 
-    def _asked_for(
-        self, asked: Iterable[MetadataRequestTopic], may_create: bool, view: "_View"
-    ) -> list[MetadataResponseTopic]:
+    def _asked_for(self, request: MetadataRequest, call: Call, view: "_View") -> list[MetadataResponseTopic]:
         answers = []
         missing = []
-        for topic_id, name in dict.fromkeys((topic.topic_id, topic.name) for topic in asked):
+        for topic_id, name in dict.fromkeys((topic.topic_id, topic.name) for topic in request.topics or ()):
             if name is None:
                 topic = view.image.topics.get(topic_id)
                 answers.append(view.topic(topic) if topic else _refusal(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
@@ -89,8 +86,8 @@ class MetadataHandler:
             else:
                 missing.append(name)
                 answers.append(_refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
-        if missing and may_create:
-            coming = self._auto_creation.create(missing)
+        if missing and request.allow_auto_topic_creation:
+            coming = self._auto_creation.create(missing, call)
             for answer in answers:
                 if answer.name in coming:  # all clients ask again on this error, and some on no other
                     answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE

@@ -83,7 +83,10 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
     cluster, controller, settings = broker.cluster, broker.controller, broker.settings
     locator = Locator(broker.partitions, cluster)
     configs = ConfigView(cluster.node_id, settings)
-    auto_creation = AutoCreation(settings[node.AUTO_CREATE_TOPICS_ENABLE], cluster, controller, start_task)
+    quotas, partitions = broker.client_quotas, settings[node.NUM_PARTITIONS]
+    auto_creation = AutoCreation(
+        settings[node.AUTO_CREATE_TOPICS_ENABLE], cluster, controller, start_task, quotas, partitions
+    )
     sessions = Sessions(settings[node.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], broker.random)
     preferred = PreferredReplica.of(settings, cluster)
     record_work = RecordWorkInThreads(broker.executor)
@@ -93,17 +96,16 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         api_versions,
         ProduceHandler(locator, broker.waiters, broker.clock, record_work, start_task, metrics),
         FetchHandler(
-            locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, broker.client_quotas,
-            preferred,
+            locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, quotas, preferred
         ),
         ListOffsetsHandler(locator),
         OffsetForLeaderEpochHandler(locator),
         DeleteRecordsHandler(locator),
         MetadataHandler(cluster, auto_creation),
         InitProducerIdHandler(controller, start_task),
-        CreateTopicsHandler(cluster, controller, configs),
-        DeleteTopicsHandler(cluster, controller),
-        CreatePartitionsHandler(cluster, controller),
+        CreateTopicsHandler(cluster, controller, configs, quotas, partitions),
+        DeleteTopicsHandler(cluster, controller, quotas),
+        CreatePartitionsHandler(cluster, controller, quotas),
         DescribeConfigsHandler(cluster, configs),
         DescribeClusterHandler(cluster),
         *group_handlers(broker.groups, cluster, controller, start_task),

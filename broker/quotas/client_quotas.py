@@ -1,4 +1,5 @@
-"""What clients may use of this broker: bytes produced, bytes fetched, time of its loop, new connections.
+"""What clients may use of this broker: bytes produced and fetched, time of its loop, changes of partitions, new
+connections.
 
 Each request says what it used, and is told for how many milliseconds its client is to be held. Nothing is held
 here: a connection answers first and then rests. Pure; the clock is passed in.
@@ -12,20 +13,19 @@ from typing import NamedTuple
 from immutables import Map
 
 from rookery.broker.quotas.precedence import Limit, Who, limit_of
+from rookery.broker.quotas.recent import CLIENTS_MAX, Recent
+from rookery.broker.quotas.token_bucket import TokenBucket
 from rookery.broker.quotas.usage import Usage, Window
 from rookery.core.metadata.client_quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
     IP,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     Quotas,
 )
 
-CLIENTS_MAX = 10_000
-"""Clients that are told apart; of more, the one that was silent for longest is forgotten."""
-SILENCE_S = 3600.0
-"""After this time a client is forgotten in any case."""
 DELAY_MS_MAX = 2**31 - 1
 
 
@@ -35,18 +35,18 @@ class Limits(NamedTuple):
     produce: Limit | None
     fetch: Limit | None
     request: Limit | None
+    mutation: Limit | None
 
 
 class Budget:
     """What those that share a quota have used of it, and for how long they were held."""
 
-    __slots__ = ("delays_ms", "limit", "usage", "used_at")
+    __slots__ = ("delays_ms", "limit", "usage")
 
     def __init__(self, limit: Limit, window: Window) -> None:
         self.limit = limit
         self.usage = Usage(window)
         self.delays_ms = Usage(window)
-        self.used_at = 0.0
 
     def delay_ms(self, now: float, more: float = 0.0) -> int:
         """How long to hold the client, given that it uses `more`."""
@@ -62,7 +62,8 @@ class ClientQuotas:
         self._quotas: Quotas = Map()
         self._limits: dict[Who, Limits] = {}
         self._addresses: dict[str | None, float] = {}
-        self._budgets: dict[tuple[str, Who], Budget] = {}  # the least recently used comes first
+        self._budgets: Recent[tuple[str, Who], Budget] = Recent()
+        self._buckets: Recent[Who, TokenBucket] = Recent()
         self.limited = False
         """Whether any client is limited: all that is asked on the way of a request while there are no quotas."""
         self.connections_limited = False
@@ -117,6 +118,25 @@ class ClientQuotas:
         limit = self._limits_of(who).fetch
         return None if limit is None else max(1, int(limit.bound * self._window.full_s))
 
+    def mutates(self, who: Who, partitions: int, *, strict: bool) -> int:
+        """Partitions are to be made or deleted. Strictly, who has to wait may not, and pays nothing."""
+        limit = self._limits_of(who).mutation
+        if limit is None:
+            return 0
+        now = self._monotonic()
+        bucket = self._bucket(limit, now)
+        if strict and bucket.delay_ms(now):
+            return bucket.delay_ms(now)
+        bucket.take(partitions, now)
+        return 0 if strict else bucket.delay_ms(now)
+
+    def mutated_less(self, who: Who, partitions: int) -> None:
+        """It was paid for, but not done."""
+        limit = self._limits_of(who).mutation
+        if limit is not None:
+            now = self._monotonic()
+            self._bucket(limit, now).take(-partitions, now)
+
     def connected(self, address: str) -> int:
         """Somebody wants to connect. Where it has to wait, it does not come in and is not counted."""
         limit = self._address_limit(address)
@@ -145,6 +165,12 @@ class ClientQuotas:
             if used == key:
                 yield who, budget.delays_ms.mean(now)
 
+    def tokens(self) -> Iterator[tuple[Who, float]]:
+        """How many partitions clients may still make or delete at once."""
+        now = self._monotonic()
+        for who, bucket in self._buckets.items():
+            yield who, bucket.tokens(now)
+
     # --- the parts ------------------------------------------------------------------------------------------
 
     def _limits_of(self, who: Who) -> Limits:
@@ -152,7 +178,7 @@ class ClientQuotas:
         if limits is None:
             if len(self._limits) >= CLIENTS_MAX:
                 self._limits.clear()
-            keys = PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE
+            keys = PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE
             limits = self._limits[who] = Limits(*(limit_of(self._quotas, who, key) for key in keys))
         return limits
 
@@ -161,21 +187,14 @@ class ClientQuotas:
         return None if bound is None else Limit(CONNECTION_CREATION_RATE, Who("", address), bound)
 
     def _budget(self, limit: Limit, now: float) -> Budget:
-        place = limit.key, limit.shared_by
-        budget = self._budgets.pop(place, None)
-        if budget is None:
-            self._make_room(now)
-            budget = Budget(limit, self._window)
-        self._budgets[place] = budget
-        budget.limit, budget.used_at = limit, now
+        budget = self._budgets.get((limit.key, limit.shared_by), now, lambda: Budget(limit, self._window))
+        budget.limit = limit
         return budget
 
-    def _make_room(self, now: float) -> None:
-        while self._budgets:
-            place, oldest = next(iter(self._budgets.items()))
-            if len(self._budgets) < CLIENTS_MAX and now - oldest.used_at < SILENCE_S:
-                break
-            del self._budgets[place]
+    def _bucket(self, limit: Limit, now: float) -> TokenBucket:
+        bucket = self._buckets.get(limit.shared_by, now, lambda: TokenBucket(limit.bound, self._window, now))
+        bucket.set_bound(limit.bound, now)
+        return bucket
 
     def _held(self, budget: Budget, delay_ms: int, now: float) -> int:
         if delay_ms:

@@ -13,13 +13,14 @@ def charge(quotas: ClientQuotas, call: Call, size: int, response: Any, seconds: 
     """For a request of `size` bytes that kept the loop for `seconds`: what to answer, and for how many
     milliseconds to hold the client then. Fetches are charged by their handler, which alone knows what it read and
     for whom; a request without an answer (acks=0) costs no time, since nobody would hear of it."""
-    api = call.route.api
+    api, told_ms = call.route.api, getattr(response, "throttle_time_ms", 0)
     if api is FETCH:
-        return response, response.throttle_time_ms
-    delay_ms = quotas.worked(call.who, seconds) if response is not None else 0
+        return response, told_ms
+    who = call.who
+    delay_ms = max(told_ms, quotas.worked(who, seconds)) if response is not None else 0
     if api is PRODUCE:
-        delay_ms = max(delay_ms, quotas.produced(call.who, size))
-    if delay_ms and hasattr(response, "throttle_time_ms"):
+        delay_ms = max(delay_ms, quotas.produced(who, size))
+    if delay_ms > told_ms and hasattr(response, "throttle_time_ms"):
         response = copy(response)  # some answers are made once for all clients
         response.throttle_time_ms = delay_ms
     return response, delay_ms

@@ -11,6 +11,7 @@ from rookery.core.metadata.client_quotas import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
     IP,
     NO_QUOTAS,
     PRODUCER_BYTE_RATE,
@@ -48,7 +49,12 @@ def _any(value: float) -> str | None:
     return None
 
 
-_OF_CLIENTS = {PRODUCER_BYTE_RATE: _whole(LONG_MAX), CONSUMER_BYTE_RATE: _whole(LONG_MAX), REQUEST_PERCENTAGE: _any}
+_OF_CLIENTS = {
+    PRODUCER_BYTE_RATE: _whole(LONG_MAX),
+    CONSUMER_BYTE_RATE: _whole(LONG_MAX),
+    REQUEST_PERCENTAGE: _any,
+    CONTROLLER_MUTATION_RATE: _any,
+}
 _OF_ADDRESSES = {CONNECTION_CREATION_RATE: _whole(INT_MAX)}
 _KEYS = {
     (CLIENT_ID,): _OF_CLIENTS,

@@ -1,5 +1,6 @@
 """Client quotas over the wire (checklist line 10), and how they are set and told."""
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -8,11 +9,24 @@ import pytest
 from rookery.core.errors import ErrorCode, NotControllerError
 from rookery.core.metadata.image import Endpoint
 from rookery.core.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
+from rookery.core.types import NO_TOPIC_ID
 from rookery.core.wire.apis import alter_client_quotas as alter
 from rookery.core.wire.apis import describe_client_quotas as describe
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
+from rookery.core.wire.apis.create_partitions import (
+    CREATE_PARTITIONS,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from rookery.core.wire.apis.create_topics import (
+    CREATE_TOPICS,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from rookery.core.wire.apis.delete_topics import DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicState
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from rookery.core.wire.apis.metadata import METADATA, MetadataRequest
+from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic
 from rookery.core.wire.apis.produce import PRODUCE, ProduceResponse
 from tests.unit.broker.one_broker import LISTENER
 from tests.unit.broker.talk import QuietBroker, Talk, batch_of, fetch_request, produce_request
@@ -66,7 +80,7 @@ async def test_quotas_are_told_as_they_were_set(broker: QuietBroker, version: in
     assert await found(broker, version=version) == {EVERY_CLIENT: {"producer_byte_rate": 1000.0}}
     assert await set_quota(broker, EVERY_CLIENT, validate_only=True, producer_byte_rate=1.0) == ErrorCode.NONE
     assert await found(broker) == {EVERY_CLIENT: {"producer_byte_rate": 1000.0}}
-    assert await set_quota(broker, EVERY_CLIENT, controller_mutation_rate=1.0) == ErrorCode.INVALID_REQUEST
+    assert await set_quota(broker, EVERY_CLIENT, connection_creation_rate=1.0) == ErrorCode.INVALID_REQUEST
     assert await set_quota(broker, EVERY_CLIENT, producer_byte_rate=None) == ErrorCode.NONE
     assert await found(broker) == {}
 
@@ -279,3 +293,95 @@ async def test_the_answer_to_api_versions_stays_whole(broker: QuietBroker) -> No
     answer = await broker.talk().ask(API_VERSIONS, 3, request)
     ranges = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
     assert (ranges[48], ranges[49]) == ((0, 1), (0, 1))
+
+
+# --- topics and partitions ----------------------------------------------------------------------------------
+
+
+def new_topic(name: str, partitions: int) -> CreatableTopic:
+    return CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+
+
+async def make(broker: QuietBroker, talk: Talk, *sizes: int, version: int = 7, **options: Any) -> CreateTopicsResponse:
+    """Create topics of these numbers of partitions, with names that are new."""
+    number = len(broker.cluster.image.topics)
+    topics = [new_topic(f"topic-{number + place}", size) for place, size in enumerate(sizes)]
+    answer: CreateTopicsResponse = await talk.ask(
+        CREATE_TOPICS, version, CreateTopicsRequest(topics=topics, timeout_ms=5000, **options)
+    )
+    return answer
+
+
+def errors(answer: Any) -> list[int]:
+    return [one.error_code for one in answer.topics]
+
+
+HELD = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+async def test_changes_of_partitions_are_refused_topic_by_topic_until_the_quota_allows_them(
+    broker: QuietBroker,
+) -> None:
+    await set_quota(broker, EVERY_CLIENT, controller_mutation_rate=1.0)
+    talk = broker.talk()
+    assert errors(await make(broker, talk, 100, 5, validate_only=True)) == [0, 0], "a check costs nothing"
+    answer = await make(broker, talk, 6, 6, 1)
+    assert errors(answer) == [0, 0, HELD], "eleven seconds' worth may be made, and the topic that reaches it"
+    assert 1000 <= answer.throttle_time_ms < 1100, "twelve were made"
+    assert answer.topics[2].error_message
+    is_held(broker, talk, answer.throttle_time_ms / 1000)
+    assert errors(await make(broker, talk, 3)) == [0]
+    growth = CreatePartitionsTopic(name="topic-0", count=8)
+    request = CreatePartitionsRequest(topics=[growth], timeout_ms=5000, validate_only=False)
+    grown = await talk.ask(CREATE_PARTITIONS, 3, request)
+    assert (grown.results[0].error_code, grown.throttle_time_ms > 2000) == (HELD, True)
+    broker.advance(20)
+    grown = await talk.ask(CREATE_PARTITIONS, 3, request)
+    assert (grown.results[0].error_code, grown.throttle_time_ms) == (0, 0)
+    by_id = DeleteTopicState(name=None, topic_id=broker.cluster.image.topic_ids["topic-0"])
+    by_name = [DeleteTopicState(name=f"topic-{number}", topic_id=NO_TOPIC_ID) for number in (1, 2)]
+    gone = DeleteTopicsRequest(topics=[by_id, *by_name], timeout_ms=5000)
+    deleted = await talk.ask(DELETE_TOPICS, 6, gone)
+    assert [one.error_code for one in deleted.responses] == [0, 0, HELD]
+    assert deleted.responses[2].name == "topic-2"
+    assert set(broker.cluster.image.topic_ids) == {"topic-2"}
+
+
+async def test_older_clients_are_served_and_held_afterwards(broker: QuietBroker) -> None:
+    await set_quota(broker, EVERY_CLIENT, controller_mutation_rate=1.0)
+    talk = broker.talk()
+    answer = await make(broker, talk, 10, 10, version=5)
+    assert (errors(answer), answer.throttle_time_ms) == ([0, 0], 9000)
+    is_held(broker, talk, 9)
+
+
+async def test_what_the_controller_refuses_is_not_paid_for(broker: QuietBroker) -> None:
+    await set_quota(broker, EVERY_CLIENT, controller_mutation_rate=1.0)
+    talk = broker.talk()
+    await make(broker, talk, 1)
+    again = CreateTopicsRequest(topics=[new_topic("topic-0", 500)], timeout_ms=5000)
+    for _ in range(3):
+        assert errors(await talk.ask(CREATE_TOPICS, 7, again)) == [ErrorCode.TOPIC_ALREADY_EXISTS]
+    unknown = DeleteTopicsRequest(topic_names=["nowhere"], timeout_ms=5000)
+    assert (await talk.ask(DELETE_TOPICS, 5, unknown)).responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert errors(await make(broker, talk, 10)) == [0]
+
+
+async def test_topics_made_on_demand_count(broker: QuietBroker) -> None:
+    await set_quota(broker, EVERY_CLIENT, controller_mutation_rate=1.0)
+    talk = broker.talk()
+    names = [f"wanted-{number}" for number in range(20)]
+
+    async def ask() -> None:
+        topics = [MetadataRequestTopic(name=name) for name in names]
+        await talk.ask(METADATA, 12, MetadataRequest(topics=topics, allow_auto_topic_creation=True))
+        await asyncio.sleep(0)
+
+    await ask()
+    await broker.cluster.until(lambda image: len(image.topics) == 12, 5)
+    assert len(broker.cluster.image.topics) == 12, "eleven, and one that is owed"
+    await ask()
+    assert len(broker.cluster.image.topics) == 12
+    broker.advance(30)
+    await ask()
+    assert await broker.cluster.until(lambda image: len(image.topics) == 20, 5)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from immutables import Map
 
-from rookery.broker.quotas import client_quotas
+from rookery.broker.quotas import recent
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.metrics import publish_quotas
 from rookery.broker.quotas.precedence import Limit, Who, limit_of
@@ -172,6 +172,21 @@ def test_new_connections_are_limited_by_address(quotas: ClientQuotas, clock: Man
     assert all(quotas.connected("10.0.0.2") == 0 for _ in range(100))
 
 
+def test_changes_of_partitions_are_taken_from_what_is_left(quotas: ClientQuotas, clock: ManualClock) -> None:
+    quotas.apply(quotas_of((((USER, None),), {"controller_mutation_rate": 2.0})))
+    assert quotas.mutates(ANN, 21, strict=True) == 0
+    assert quotas.mutates(Who("ann", "other"), 4, strict=True) == 0, "who has something left may take more"
+    assert quotas.mutates(ANN, 1, strict=True) == 1500, "and waits then, without paying"
+    assert quotas.mutates(ANN, 1, strict=False) == 2000
+    quotas.mutated_less(ANN, 2)
+    assert quotas.mutates(ANN, 1, strict=True) == 1000
+    clock.advance(1)
+    assert quotas.mutates(ANN, 1, strict=True) == 0
+    quotas.mutated_less(ANN, 1000)
+    assert dict(quotas.tokens()) == {Who("ann", ""): 22}, "no more than fits is given back"
+    assert quotas.mutates(Who("bob", "app"), 22, strict=True) == 0
+
+
 def test_a_hold_has_an_end_that_fits_the_answer(clock: ManualClock) -> None:
     quotas = ClientQuotas(clock.monotonic, Window(1, 1))
     quotas.apply(quotas_of((((CLIENT_ID, None),), {KEY: 1})))
@@ -184,7 +199,7 @@ def test_a_hold_has_an_end_that_fits_the_answer(clock: ManualClock) -> None:
 def test_so_many_clients_are_remembered_and_the_silent_ones_go_first(
     quotas: ClientQuotas, monkeypatch: pytest.MonkeyPatch, clock: ManualClock
 ) -> None:
-    monkeypatch.setattr(client_quotas, "CLIENTS_MAX", 5)
+    monkeypatch.setattr(recent, "CLIENTS_MAX", 5)
     quotas.apply(quotas_of((((CLIENT_ID, None),), {KEY: 1000})))
     quotas.produced(ANN, 10_000)
     for number in range(20):
@@ -201,10 +216,16 @@ def test_so_many_clients_are_remembered_and_the_silent_ones_go_first(
 def test_metrics_tell_rates_and_holds(quotas: ClientQuotas) -> None:
     metrics = Metrics()
     publish_quotas(metrics, quotas)
-    values = {KEY: 1000.0, "consumer_byte_rate": 1000.0, "request_percentage": 10.0}
+    values = {
+        KEY: 1000.0,
+        "consumer_byte_rate": 1000.0,
+        "request_percentage": 10.0,
+        "controller_mutation_rate": 2.0,
+    }
     quotas.apply(quotas_of((((USER, None), (CLIENT_ID, None)), values)))
     quotas.produced(ANN, 20_000)
     quotas.fetched(ANN, 5000, 0.5)
+    quotas.mutates(ANN, 5, strict=True)
 
     def value(name: str, resource: str) -> float | None:
         labels = {"resource": resource, "user": "ann", "clientId": "app"}
@@ -213,4 +234,5 @@ def test_metrics_tell_rates_and_holds(quotas: ClientQuotas) -> None:
     assert value("byte_rate", "Produce") == 2000
     assert value("byte_rate", "Fetch") == 500
     assert value("request_time", "Request") == 5
+    assert value("tokens", "ControllerMutation") == 17
     assert [value("throttle_time", each) for each in ("Produce", "Fetch", "Request")] == [10_000, 0, 0]

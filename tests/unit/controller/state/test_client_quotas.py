@@ -83,7 +83,7 @@ def test_entities_that_cannot_be_are_refused(parts: Parts) -> None:
         (REPORTS, "no_such_key", 1),
         (REPORTS, "", 1),
         (REPORTS, "connection_creation_rate", 1),
-        (REPORTS, "controller_mutation_rate", 1),
+        (REPORTS, "controller_mutation_rate", 0),
         (((IP, "::1"),), "producer_byte_rate", 1),
         (REPORTS, "producer_byte_rate", 0),
         (REPORTS, "producer_byte_rate", -1),
@@ -115,7 +115,9 @@ _entities = st.one_of(
     st.tuples(st.tuples(st.just(CLIENT_ID), _names), st.tuples(st.just(USER), _names)),
 )
 _values = st.none() | st.integers(1, 5).map(float)
-_keys = st.sampled_from(("producer_byte_rate", "consumer_byte_rate", "request_percentage"))
+_keys = st.sampled_from(
+    ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+)
 
 
 @given(history=st.lists(st.tuples(_entities, _keys, _values), max_size=30))
