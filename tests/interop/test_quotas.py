@@ -1,4 +1,4 @@
-"""Clients with quotas: librdkafka hears that it is held, and gets no more than its quota allows."""
+"""Clients with quotas: they hear that they are held, get no more than their quota allows, and miss nothing."""
 
 import asyncio
 import time
@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as PyPartition
 
 from rookery.core.metadata.image import QuotaEntity
 from rookery.core.metadata.records import ClientQuotaRecord
@@ -22,14 +24,27 @@ VALUE = bytes(range(250)) * 4
 BATCH = 8_000
 
 
+async def limit(broker: OneBroker) -> None:
+    """Make a topic, and a quota for the client id that has its name."""
+    await broker.cluster.create_topics(CreateTopicsRequest((NewTopic("limited", 1, 1),)))
+    entity = (QuotaEntity("client-id", "limited"),)
+    for key in ("producer_byte_rate", "consumer_byte_rate"):
+        broker.cluster.commit([ClientQuotaRecord(entity, key, RATE)])
+
+
 @pytest.fixture
 async def broker() -> AsyncIterator[OneBroker]:
     async with running_broker() as running:
-        await running.cluster.create_topics(CreateTopicsRequest((NewTopic("limited", 1, 1),)))
-        entity = (QuotaEntity("client-id", "limited"),)
-        for key in ("producer_byte_rate", "consumer_byte_rate"):
-            running.cluster.commit([ClientQuotaRecord(entity, key, RATE)])
+        await limit(running)
         yield running
+
+
+async def fill(broker: OneBroker, values: list[bytes]) -> None:
+    """Write records as a client that has no quota."""
+    free = Producer({"bootstrap.servers": f"127.0.0.1:{broker.port}", "batch.size": BATCH})
+    for value in values:
+        free.produce("limited", value, partition=0)
+    assert await asyncio.to_thread(free.flush, WAIT_S) == 0
 
 
 class Run:
@@ -105,9 +120,29 @@ async def test_a_producer_hears_that_it_is_held_and_keeps_to_its_quota(broker: O
 
 
 async def test_a_consumer_hears_that_it_is_held_and_keeps_to_its_quota(broker: OneBroker) -> None:
-    free = Producer({"bootstrap.servers": f"127.0.0.1:{broker.port}", "batch.size": BATCH})
-    for _ in range(1000):
-        free.produce("limited", VALUE, partition=0)
-    assert await asyncio.to_thread(free.flush, WAIT_S) == 0
+    await fill(broker, [VALUE] * 1000)
     run = await asyncio.to_thread(consume, broker)
     assert all(seconds > 0 for seconds in run.held_s)
+
+
+async def test_a_consumer_with_a_fetch_session_misses_nothing_while_it_is_held() -> None:
+    """kafka-python: an empty answer does not end its session, and what was held back comes later."""
+    values = [b"%04d" % number + VALUE for number in range(60)]
+
+    def read(servers: str) -> list[bytes]:
+        consumer = KafkaConsumer(bootstrap_servers=servers, client_id="limited", enable_auto_commit=False)
+        consumer.assign([PyPartition("limited", 0)])
+        consumer.seek_to_beginning()
+        found: list[bytes] = []
+        with closing(consumer):
+            Run().until(
+                lambda: len(found) == len(values),
+                lambda: found.extend(one.value for batch in consumer.poll(100).values() for one in batch),
+            )
+        return found
+
+    async with running_broker(config={"quota.window.num": "2"}) as broker:
+        await limit(broker)
+        await fill(broker, values)
+        assert await asyncio.to_thread(read, f"127.0.0.1:{broker.port}") == values
+        assert broker.server.requests.route("Fetch").times("throttle").count > 0
