@@ -39,6 +39,7 @@ def open_session(master: str, settings: dict[str, str]) -> SparkSession:
     builder: Any = SparkSession.builder
     builder = builder.master(master).appName("rookery-archive").config("spark.pyspark.python", sys.executable)
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()

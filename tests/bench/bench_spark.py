@@ -147,7 +147,7 @@ def main() -> None:
     settings = connector.settings()
     kinds = ["rookery", *(["kafka"] if settings else [])]
     cores = os.sched_getaffinity(0)
-    with local_cluster(1) as cluster:
+    with local_cluster(1, log__retention__ms="-1") as cluster:
         for size, rows in SIZES.items():
             cluster.create_topic(f"rows-{size}", 1, 1)
             fill(cluster, f"rows-{size}", size, rows)

@@ -20,7 +20,8 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(3, log__cleaner__backoff__ms="200") as running:
+    """Records are as old as a test says, and stay."""
+    with local_cluster(3, log__cleaner__backoff__ms="200", log__retention__ms="-1") as running:
         yield running
 
 

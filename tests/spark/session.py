@@ -37,6 +37,7 @@ def spark_session(settings: Mapping[str, str] | None = None) -> Iterator[SparkSe
             SparkSession.builder.master("local[2]")
             .appName("rookery-tests")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.driver.memory", "1g")
