@@ -1,10 +1,14 @@
-"""Which options can be set on which resource, and to what."""
+"""Which options can be set on which resource, and to what.
+
+What is wrong with an option of a topic is INVALID_CONFIG, with one of a broker INVALID_REQUEST: clients know it so from
+Kafka.
+"""
 
 from collections.abc import Mapping
 
 from rookery.core.config import node, topic
 from rookery.core.config.options import ConfigError, Option, Reach, Table
-from rookery.core.errors import InvalidConfigError, InvalidRequestError
+from rookery.core.errors import InvalidConfigError, InvalidRequestError, KafkaError
 from rookery.core.metadata.image import ConfigResource, ResourceType
 
 
@@ -20,25 +24,29 @@ class ConfigRules:
         if table is None:
             raise InvalidRequestError(f"resources of type {resource.type} have no configuration here")
         if name not in table:
-            raise InvalidConfigError(f"there is no option {name!r} for this type of resource")
+            raise _refusal(resource, f"there is no option {name!r} for this type of resource")
         option = table[name]
         if resource.type == ResourceType.BROKER:
             _check_reach(option, resource)
         return option
 
     def check(self, resource: ConfigResource, name: str, value: str) -> None:
-        """Raises InvalidConfigError unless `value` is allowed."""
+        """Raises unless `value` is allowed."""
         try:
             self.option(resource, name).parse(value)
         except ConfigError as error:
-            raise InvalidConfigError(str(error)) from error
+            raise _refusal(resource, str(error)) from error
+
+
+def _refusal(resource: ConfigResource, why: str) -> KafkaError:
+    return InvalidRequestError(why) if resource.type == ResourceType.BROKER else InvalidConfigError(why)
 
 
 def _check_reach(option: Option[object], resource: ConfigResource) -> None:
     if option.reach is Reach.READ_ONLY:
-        raise InvalidConfigError(f"{option.name} cannot change at run time: set it in the file and restart")
+        raise InvalidRequestError(f"{option.name} cannot change at run time: set it in the file and restart")
     if option.reach is Reach.PER_BROKER and not resource.name:
-        raise InvalidConfigError(f"{option.name} belongs to one broker: name its id")
+        raise InvalidRequestError(f"{option.name} belongs to one broker: name its id")
 
 
 RULES = ConfigRules({ResourceType.TOPIC: topic.TABLE, ResourceType.BROKER: node.TABLE})

@@ -154,7 +154,7 @@ async def test_single_options_of_a_topic_change(broker: QuietBroker, version: in
         ((TOPIC, "orders"), ("retention.ms", ConfigOp.APPEND, "1"), ErrorCode.INVALID_CONFIG),
         ((TOPIC, "orders"), ("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
         ((TOPIC, "nowhere"), ("retention.ms", ConfigOp.SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ((BROKER, "1"), ("log.dirs", ConfigOp.SET, "/other"), ErrorCode.INVALID_CONFIG),
+        ((BROKER, "1"), ("log.dirs", ConfigOp.SET, "/other"), ErrorCode.INVALID_REQUEST),
         ((99, "x"), ("retention.ms", ConfigOp.SET, "1"), ErrorCode.INVALID_REQUEST),
     ],
 )
