@@ -79,9 +79,11 @@ def test_kafka_configs(shell: Shell, cluster: LocalCluster) -> None:
     assert "retention.ms=" in shell("kafka-configs", "--describe", "--all", *entity)
     broker = ("--entity-type", "brokers")
     shell("kafka-configs", "--alter", *broker, "--entity-default", "--add-config", "message.max.bytes=2000000")
-    assert "message.max.bytes=2000000" in shell("kafka-configs", "--describe", *broker, "--entity-default")
+    everybody = ("kafka-configs", "--describe", *broker, "--entity-default")
+    wait_for(lambda: "message.max.bytes=2000000" in shell(*everybody), "every broker to know")
     shell("kafka-configs", "--alter", *broker, "--entity-name", "1", "--add-config", "message.max.bytes=3000000")
-    assert "message.max.bytes=3000000" in shell("kafka-configs", "--describe", *broker, "--entity-name", "1")
+    first = ("kafka-configs", "--describe", *broker, "--entity-name", "1")
+    wait_for(lambda: "message.max.bytes=3000000" in shell(*first), "the broker to know")
     wrong = ("--add-config", "retention.ms=soon")
     assert "retention.ms" in shell.fails("kafka-configs", "--alter", *entity, *wrong)
 
@@ -223,8 +225,22 @@ def test_kafka_producer_perf_test(shell: Shell, cluster: LocalCluster) -> None:
     assert sum(int(line.rpartition(":")[2]) for line in counts) == 2000
 
 
-def test_kafka_broker_api_versions_and_features(shell: Shell) -> None:
+def test_kafka_broker_api_versions(shell: Shell) -> None:
     told = shell("kafka-broker-api-versions")
     assert told.count("-> (") == 3
     assert "DescribeQuorum(55): 0 to 2" in told
+
+
+def test_kafka_features(shell: Shell) -> None:
+    level = "eligible.leader.replicas.version"
+    assert re.search(rf"Feature: {level}\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1", described(shell, level))
+    assert "downgraded to 0" in shell("kafka-features", "downgrade", "--feature", f"{level}=0")
+    wait_for(lambda: "FinalizedVersionLevel: 0" in described(shell, level), "every broker to know")
+    assert "upgraded to 1" in shell("kafka-features", "upgrade", "--feature", f"{level}=1")
+    wait_for(lambda: "FinalizedVersionLevel: 1" in described(shell, level), "every broker to know")
+    assert "Could not upgrade" in shell.fails("kafka-features", "upgrade", "--feature", f"{level}=2")
     assert "metadata.version" in shell("kafka-features", "describe")
+
+
+def described(shell: Shell, feature: str) -> str:
+    return next(line for line in shell("kafka-features", "describe").splitlines() if feature in line)

@@ -47,13 +47,19 @@ class KafkaCluster(LocalCluster):
         for process in self._processes.values():
             process.wait(60)
 
+    def create_topic(
+        self, name: str, partitions: int = 1, replicas: int = -1, config: dict[str, str] | None = None
+    ) -> None:
+        super().create_topic(name, partitions, replicas, config)
+        wait_for(lambda: 0 not in self.known(name), f"every broker to know {name}")
+
     def active_controllers(self) -> list[int]:
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         try:
             quorum = admin.describe_metadata_quorum()
         finally:
             admin.close()
-        return [quorum["leader_id"]]
+        return [quorum["topics"][0]["partitions"][0]["leader_id"]]
 
     def http(self, node_id: int, page: str) -> str:
         needs.own_server(f"Kafka serves no {page}")
