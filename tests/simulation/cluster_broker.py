@@ -190,6 +190,16 @@ class SimBroker:
             self._forget(self.process)
         self.disk.power_cut()
 
+    def reset(self) -> None:
+        """The machine starts anew at once: what was not synced may be gone, and its peers hear that it is."""
+        self._world.trace("reset", self.id)
+        self._doubt(self.unclean_for)
+        self._doubt(self.lost_for)
+        if self.process is not None:
+            self._forget(self.process)
+        self.disk.power_cut()
+        self.start()
+
     def stop(self) -> None:
         """SIGTERM."""
         if self.up and self.node is not None and self.process is not None and not self.leaving:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 from rookery.broker.lifecycle import Lifecycle
 from rookery.broker.log.partition_log import Isolation, PartitionLog
@@ -28,6 +29,7 @@ from tests.simulation.cluster_oracles import Violation
 from tests.simulation.cluster_run import Result, Simulation
 from tests.simulation.cluster_swarm import Swarm, draw
 
+NEVER_S = 100_000.0
 LOSS = ("P2", "P4", "P1", "P7", "inconsistent-offsets", "T2", "P5", "duplicate", "order", "poll-skip", "phantom")
 """Once a copy lacks records, chance decides which of these notices first."""
 
@@ -79,6 +81,27 @@ def _with(*actions: str, **settings: Any) -> Callable[[Swarm], None]:
         ]
         for name, value in settings.items():
             setattr(swarm, name, value)
+
+    return aim
+
+
+def _only(*actions: str, min_insync: int = 2, partitions: int = 0, **settings: Any) -> Callable[[Swarm], None]:
+    """These faults and no others, so that a chain of them comes to its end."""
+
+    def aim(swarm: Swarm) -> None:
+        _with(*actions, **{"points": {}, "fault_s": 3.0, **settings})(swarm)
+        swarm.weights = dict.fromkeys(actions, 1.0)
+        swarm.topics = [
+            replace(
+                plan,
+                sync=False,
+                min_insync=min_insync,
+                replication_factor=3,
+                partitions=partitions or plan.partitions,
+            )
+            for plan in swarm.topics
+        ]
+        swarm.duration_s = 30.0
 
     return aim
 
@@ -211,7 +234,7 @@ def _completed_with_all(draft: Any, rules: Any) -> Any:
 def _stale_controller_refuses(partition: Any, broker_id: int, wanted: Any) -> ErrorCode:
     """KAFKA-14154: a controller that is behind takes the leader's newer epoch for a mistake."""
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-        return ErrorCode.INELIGIBLE_REPLICA
+        return ErrorCode.INVALID_REQUEST
     return _check_epochs(partition, broker_id, wanted)
 
 
@@ -246,11 +269,13 @@ def _append_without_producers(log: PartitionLog, records: Any, now_ms: int) -> A
 
 def _apply_whatever_comes(follower: LeaderFollower, key: Any, data: Any, now_ms: int) -> None:
     """P8 ignored: no look at what was asked for."""
-    partition = follower._partitions.get(key)
+    left: dict[Any, Any] = _left.setdefault(follower, {})
+    partition = follower._partitions.get(key) or left.pop(key, None)
     if partition is None or data.error_code or data.diverging_epoch is not None:
         _apply_partition(follower, key, data, now_ms)
     elif data.records and int.from_bytes(data.records[:8], "big") >= partition.position().offset:
-        follower._moved[key] = None
+        if key in follower._partitions:
+            follower._moved[key] = None
         partition.apply_fetched(
             data.records,
             high_watermark=data.high_watermark,
@@ -261,7 +286,16 @@ def _apply_whatever_comes(follower: LeaderFollower, key: Any, data: Any, now_ms:
         _apply_partition(follower, key, data, now_ms)
 
 
+def _unfollow_but_remember(follower: LeaderFollower, topic_id: Any, index: int) -> None:
+    partition = follower._partitions.get((topic_id, index))
+    if partition is not None:
+        _left.setdefault(follower, {})[topic_id, index] = partition
+    _unfollow(follower, topic_id, index)
+
+
+_left: WeakKeyDictionary[LeaderFollower, dict[Any, Any]] = WeakKeyDictionary()
 _apply_partition = LeaderFollower._apply_partition
+_unfollow = LeaderFollower.unfollow
 
 
 def _reply_at_once(writer: Writer, release: Callable[[], None]) -> None:
@@ -355,7 +389,7 @@ MUTANTS = (
             (Partition, "on_follower_fetch", _fetch_of_any_life),
             (alter_partition, "_eligible", _member_by_name),
         ),
-        _with("power_cut", "cut_leader_from_controller", "controller_failover", "slow_link", fault_s=0.4),
+        _only("entry_of_an_earlier_life", session_ms=6000, grace_ms=500, lag_ms=500, produce_s=0.05),
     ),
     Mutant(
         "rebooted follower",
@@ -365,21 +399,21 @@ MUTANTS = (
             (LeaderState, "_eligible", _eligible_by_name),
             (Partition, "on_follower_fetch", _fetch_of_any_life),
         ),
-        _with("power_cut", "slow_link", "cut_one_way", fault_s=0.4),
+        _only("fetch_of_an_earlier_life", session_ms=6000, grace_ms=500, lag_ms=500, produce_s=1.0, producers=1),
     ),
     Mutant(
         "refused by mistake",
-        "KAFKA-14154: a stale controller's refusal ends a proposal that the active one may take",
+        "KAFKA-14154: a stale controller's refusal is final for a proposal that the active one would take",
         ("liveness", *LOSS),
-        ((alter_partition, "_check_epochs", _stale_controller_refuses),),
-        _with("controller_failover", "kill_controller", "pause", "kill", zombie_s=5.0, lag_ms=500),
+        ((alter_partition, "_check_epochs", _stale_controller_refuses), (isr, "REPEAT_S", NEVER_S)),
+        _only("asked_the_wrong_controller", zombie_s=5.0, session_ms=6000, lag_ms=500, fault_s=8.0),
     ),
     Mutant(
         "every failure is a refusal",
         "a proposal whose fate is not known is dropped and no longer counted",
         LOSS,
         ((isr, "_REFUSED", frozenset(ErrorCode) - {ErrorCode.NONE}),),
-        _with("controller_failover", "cut_leader_from_controller", "pause", "kill", lag_ms=500, produce_s=0.05),
+        _only("late_news", lag_ms=500, produce_s=0.05, points={"reply AlterPartition": 0.5}),
     ),
     Mutant(
         "fenced but in sync",
@@ -421,14 +455,17 @@ MUTANTS = (
         "a restarted broker serves by what it knew before its own registration",
         (*LOSS, "M5", "P3"),
         ((Lifecycle, "_until", _do_not_wait), (Replicas, "publish", _publish_always)),
-        _with("kill_leader", "kill", "cut_controller", "slow_link", snapshots=0.0),
+        _only("late_return", "pause", min_insync=1, lag_ms=500, snapshots=0.0, produce_s=0.05),
     ),
     Mutant(
         "stale answer applied",
-        "an answer is appended although the log has been cut since it was asked for",
-        (*LOSS, "unhandled"),
-        ((LeaderFollower, "_apply_partition", _apply_whatever_comes),),
-        _with("pause_leader", "slow_link", "elect_preferred", "kill_leader", fault_s=0.3),
+        "an answer is appended although its leader has been replaced since it was asked for",
+        ("P3", *LOSS, "unhandled", "broker", "liveness"),
+        (
+            (LeaderFollower, "_apply_partition", _apply_whatever_comes),
+            (LeaderFollower, "unfollow", _unfollow_but_remember),
+        ),
+        _only("slow_link", "elect_preferred", "pause_leader", partitions=3, fault_s=0.3, produce_s=0.05, delay_s=0.02),
     ),
     Mutant(
         "duplicates after failover",

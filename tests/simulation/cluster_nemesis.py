@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
 from rookery.core.metadata import requests as q
+from tests.simulation import cluster_scenes as scenes
 from tests.simulation.cluster_quorum import OUTSIDE
+from tests.simulation.cluster_scenes import Pair, Scene, play
 from tests.simulation.cluster_world import CONTROLLERS
 
 if TYPE_CHECKING:
@@ -209,6 +212,28 @@ class Nemesis:
         if partition is None or partition.reassigning:
             return
         self._world.controller_ask(q.ReassignPartitionsRequest((q.Reassignment(*place, target),)))
+
+    # --- several in a row ------------------------------------------------------------------------------------
+
+    def _scene(self, scene: Callable[[Pair], Scene]) -> None:
+        pair = Pair.drawn(self._world, self._rng)
+        if pair is not None:
+            play(self._world, scene(pair))
+
+    def entry_of_an_earlier_life(self) -> None:
+        self._scene(scenes.entry_of_an_earlier_life)
+
+    def fetch_of_an_earlier_life(self) -> None:
+        self._scene(scenes.fetch_of_an_earlier_life)
+
+    def asked_the_wrong_controller(self) -> None:
+        self._scene(lambda pair: scenes.asked_the_wrong_controller(pair, self._rng))
+
+    def late_news(self) -> None:
+        self._scene(lambda pair: scenes.late_news(pair, self._rng))
+
+    def late_return(self) -> None:
+        self._scene(lambda pair: scenes.late_return(pair, self._rng))
 
     def delete_records(self) -> None:
         self._world.deleter.delete(self._rng.choice(self._world.places))

@@ -113,6 +113,15 @@ class SimNetwork:
             if not self._dark_between(end):
                 self._pass_on(end)
 
+    def mend(self, one: str, other: str) -> None:
+        """The link between two hosts is whole again, both ways."""
+        for way in ((one, other), (other, one)):
+            self._cut.pop(way, None)
+            self._slow.pop(way, None)
+        for end in [end for end in self._ends if end.waiting]:
+            if {end.process.host, end.other.process.host} == {one, other} and not self._dark_between(end):
+                self._pass_on(end)
+
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cut or source in self._dark or target in self._dark
 

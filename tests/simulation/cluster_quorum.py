@@ -33,6 +33,8 @@ from tests.simulation.cluster_net import SimNetwork
 NOBODY = -1
 KEEPALIVE_S = 4.0
 CHECK_S = 0.25
+LATE_S = 0.2
+"""Between two batches for a reader that is late."""
 OUTSIDE = Process("nobody").context
 """For callbacks that belong to no process."""
 BY_PATH = {method.path: method for method in METHODS.values()}
@@ -56,6 +58,7 @@ class Reader:
         self.delivered = 0
         self.told = (NOBODY, 0)
         self._snapshots = snapshots
+        self._next_at = 0.0
 
     def poke(self) -> None:
         """There may be news: take it if the leader can be reached, else look again later."""
@@ -68,7 +71,13 @@ class Reader:
         if leader is None or (leader is not self.process and not quorum.network.linked(self.process.host, leader.host)):
             quorum.later(self, CHECK_S)
             return
-        self.deliver()
+        if quorum.late.get(self.process.host, 0.0) > quorum.loop.time():
+            if quorum.loop.time() >= self._next_at:
+                self._next_at = quorum.loop.time() + LATE_S
+                self._deliver_one()
+                quorum.later(self, LATE_S)
+        else:
+            self.deliver()
 
     def deliver(self) -> None:
         quorum = self._quorum
@@ -78,12 +87,16 @@ class Reader:
             self.listener.on_snapshot(snapshot_id(image), snapshot_values(image))
             self.delivered = quorum.committed
         while self.delivered < quorum.committed:
-            batch = quorum.batches[self.delivered]
+            self._deliver_one()
+        if self.told[1] < quorum.epoch and quorum.leader_process() is not self.process:
+            self.tell((quorum.leader, quorum.epoch))
+
+    def _deliver_one(self) -> None:
+        if self.delivered < self._quorum.committed:
+            batch = self._quorum.batches[self.delivered]
             self._hear(batch.epoch)
             self.delivered += 1
             self.listener.on_commit(batch)
-        if self.told[1] < quorum.epoch and quorum.leader_process() is not self.process:
-            self.tell((quorum.leader, quorum.epoch))
 
     def _hear(self, epoch: int) -> None:
         """Nobody hears of an epoch's records before he hears of the epoch."""
@@ -172,6 +185,8 @@ class Quorum:
     seats: dict[int, Seat] = field(default_factory=dict)
     controllers: dict[int, Controller] = field(default_factory=dict)
     readers: list[Reader] = field(default_factory=list)
+    late: dict[str, float] = field(default_factory=dict)
+    """Hosts that hear of one batch at a time, until when."""
     elections: int = 0
     lost: int = 0
     _alone_since: float | None = None
