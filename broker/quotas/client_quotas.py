@@ -7,7 +7,6 @@ here: a connection answers first and then rests. Pure; the clock is passed in.
 
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
-from math import ceil
 from typing import NamedTuple
 
 from immutables import Map
@@ -15,7 +14,7 @@ from immutables import Map
 from rookery.broker.quotas.precedence import Limit, Who, limit_of
 from rookery.broker.quotas.recent import CLIENTS_MAX, Recent
 from rookery.broker.quotas.token_bucket import TokenBucket
-from rookery.broker.quotas.usage import Usage, Window
+from rookery.broker.quotas.usage import Usage, Window, whole_ms
 from rookery.core.metadata.client_quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -25,8 +24,6 @@ from rookery.core.metadata.client_quotas import (
     REQUEST_PERCENTAGE,
     Quotas,
 )
-
-DELAY_MS_MAX = 2**31 - 1
 
 
 class Limits(NamedTuple):
@@ -50,7 +47,7 @@ class Budget:
 
     def delay_ms(self, now: float, more: float = 0.0) -> int:
         """How long to hold the client, given that it uses `more`."""
-        return min(ceil(self.usage.delay_s(self.limit.bound, now, more) * 1000), DELAY_MS_MAX)
+        return whole_ms(self.usage.delay_s(self.limit.bound, now, more))
 
 
 class ClientQuotas:

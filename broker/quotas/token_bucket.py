@@ -1,9 +1,7 @@
 """A quota for work that comes in lumps and cannot be cut: who has tokens left may take more than there are, and
 waits then until they have come. Pure: times come with each call."""
 
-from math import ceil
-
-from rookery.broker.quotas.usage import Window
+from rookery.broker.quotas.usage import Window, whole_ms
 
 
 class TokenBucket:
@@ -37,4 +35,4 @@ class TokenBucket:
 
     def delay_ms(self, now: float) -> int:
         """How long until nothing is owed."""
-        return max(0, ceil(-self.tokens(now) / self._bound * 1000))
+        return whole_ms(max(0.0, -self.tokens(now) / self._bound))

@@ -2,10 +2,19 @@
 count. Pure: times come with each call, in seconds of one clock."""
 
 from collections import deque
+from math import ceil
 from typing import NamedTuple
 
 from rookery.core.config import node
 from rookery.core.config.options import Settings
+
+DELAY_MS_MAX = 2**31 - 1
+"""What an answer can tell."""
+
+
+def whole_ms(seconds: float) -> int:
+    """A time to wait, rounded up."""
+    return ceil(min(seconds * 1000, DELAY_MS_MAX))
 
 
 class Window(NamedTuple):

@@ -40,7 +40,7 @@ def _whole(most: int) -> Callable[[float], str | None]:
     def fault(value: float) -> str | None:
         if value > most:
             return f"is larger than {most}"
-        return "is no whole number" if abs(value - round(value)) > FRACTION_MAX else None
+        return None if round(value) and abs(value - round(value)) <= FRACTION_MAX else "is no whole number"
 
     return fault
 

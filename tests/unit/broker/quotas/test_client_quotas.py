@@ -189,8 +189,11 @@ def test_changes_of_partitions_are_taken_from_what_is_left(quotas: ClientQuotas,
 
 def test_a_hold_has_an_end_that_fits_the_answer(clock: ManualClock) -> None:
     quotas = ClientQuotas(clock.monotonic, Window(1, 1))
-    quotas.apply(quotas_of((((CLIENT_ID, None),), {KEY: 1})))
+    values = {KEY: 1.0, "request_percentage": 5e-324, "controller_mutation_rate": 5e-324}
+    quotas.apply(quotas_of((((CLIENT_ID, None),), values)))
     assert quotas.produced(ANN, 1 << 40) == 2**31 - 1
+    assert quotas.worked(ANN, 1.0) == 1000
+    assert quotas.mutates(ANN, 1, strict=False) == 2**31 - 1
 
 
 # --- bounds, and what is seen -------------------------------------------------------------------------------

@@ -88,6 +88,7 @@ def test_entities_that_cannot_be_are_refused(parts: Parts) -> None:
         (REPORTS, "producer_byte_rate", 0),
         (REPORTS, "producer_byte_rate", -1),
         (REPORTS, "producer_byte_rate", 1.5),
+        (REPORTS, "producer_byte_rate", 1e-9),
         (REPORTS, "producer_byte_rate", 1e20),
         (REPORTS, "request_percentage", float("nan")),
         (REPORTS, "request_percentage", float("inf")),
