@@ -1,5 +1,8 @@
 """Which partition a keyed record goes to: the same as Java's client chooses."""
 
+from functools import lru_cache
+from struct import Struct
+
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -9,17 +12,20 @@ def murmur2(data: bytes) -> int:
     """Murmur 2 in 32 bits, as an unsigned number."""
     length = len(data)
     h = _SEED ^ length
-    whole = length & ~3
-    for position in range(0, whole, 4):
-        k = int.from_bytes(data[position : position + 4], "little") * _M & _MASK
-        k ^= k >> 24
-        h = (h * _M & _MASK) ^ (k * _M & _MASK)
-    rest = data[whole:]
-    if rest:
-        h = (h ^ int.from_bytes(rest, "little")) * _M & _MASK
+    for k in _words(length >> 2).unpack_from(data):
+        k = k * _M & _MASK
+        h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
+    if length & 3:
+        h = (h ^ int.from_bytes(data[length & ~3 :], "little")) * _M & _MASK
     h ^= h >> 13
     h = h * _M & _MASK
     return h ^ (h >> 15)
+
+
+@lru_cache(256)
+def _words(count: int) -> Struct:
+    """Reads so many words of four bytes."""
+    return Struct(f"<{count}I")
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:

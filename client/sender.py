@@ -7,6 +7,7 @@ therefore store a record twice.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rookery.client.cluster import NOT_HEARD, Cluster, check
 from rookery.client.partitioner import partition_for_key
@@ -26,8 +27,7 @@ DELIVERY_TIMEOUT_S = 120.0
 REQUEST_TIMEOUT_MS = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """A record to be written. Without a partition the key decides, without a key the sender."""
 
     value: bytes | None
@@ -78,7 +78,7 @@ class Sender:
         for partition in places:
             await self._cluster.partition(self._topic, partition)
         for partition, numbers in sorted(places.items()):
-            base = await self._write(partition, [records[number] for number in numbers])
+            base = await self.write(partition, [records[number] for number in numbers])
             for step, number in enumerate(numbers):
                 written[number] = Written(partition, base + step if base >= 0 else -1)
         return [written[number] for number in range(len(records))]
@@ -89,7 +89,8 @@ class Sender:
             return record.partition
         return keyless if record.key is None else partition_for_key(record.key, partitions)
 
-    async def _write(self, partition: int, records: Sequence[Outgoing]) -> int:
+    async def write(self, partition: int, records: Sequence[Outgoing]) -> int:
+        """Write one batch to a partition, whatever the records say of theirs; returns the first one's offset."""
         now = self._clock.wall_ms()
         batch = build_batch(
             [

@@ -32,19 +32,21 @@ def outgoing(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, Ou
     partitions = column("partition", pa.int32())
     has_headers = "headers" in batch.schema.names
     headers = batch.column("headers").to_pylist() if has_headers else [None] * batch.num_rows
+    if None in topics:
+        raise ValueError("a row has no topic: its column 'topic' is null and there is no option 'topic'")
     for key, value, name, partition, each in zip(keys, values, topics, partitions, headers, strict=True):
-        if name is None:
-            raise ValueError("a row has no topic: its column 'topic' is null and there is no option 'topic'")
-        yield name, Outgoing(value, key, _headers(each), partition)
+        yield name, Outgoing(value, key, _headers(each) if each else (), partition)
 
 
-def _headers(headers: Iterable[dict[str, Any]] | None) -> tuple[RecordHeader, ...]:
-    return tuple(RecordHeader(each["key"], each["value"]) for each in headers or ())
+def _headers(headers: Iterable[dict[str, Any]]) -> tuple[RecordHeader, ...]:
+    return tuple(RecordHeader(each["key"], each["value"]) for each in headers)
 
 
 def size_of(record: Outgoing) -> int:
-    headers = sum(len(each.key) + len(each.value or b"") + 10 for each in record.headers)
-    return OVERHEAD + len(record.key or b"") + len(record.value or b"") + headers
+    size = OVERHEAD + len(record.key or b"") + len(record.value or b"")
+    if record.headers:
+        size += sum(len(each.key) + len(each.value or b"") + 10 for each in record.headers)
+    return size
 
 
 class Outbox:
@@ -55,6 +57,7 @@ class Outbox:
         self._options = options
         self._turn = turn
         self._senders: dict[str, Sender] = {}
+        self._partitions: dict[str, int] = {}
         self._waiting: dict[TopicPartition, list[Outgoing]] = defaultdict(list)
         self._sizes: dict[TopicPartition, int] = defaultdict(int)
         self._gathered = 0
@@ -62,7 +65,8 @@ class Outbox:
 
     async def add_all(self, records: Iterable[tuple[str, Outgoing]]) -> None:
         for topic, record in records:
-            place = (topic, await self._partition(topic, record))
+            partitions = self._partitions.get(topic) or await self._open(topic)
+            place = (topic, self._partition(topic, record, partitions))
             size = size_of(record)
             if self._sizes[place] + size > self._options.producing.request_bytes_max:
                 await self.flush()
@@ -80,24 +84,19 @@ class Outbox:
         self._turn += 1
         async with asyncio.TaskGroup() as group:
             for (topic, partition), records in waiting.items():
-                group.create_task(self._send(topic, partition, records))
+                group.create_task(self._senders[topic].write(partition, records))
         self.written += sum(map(len, waiting.values()))
 
-    async def _send(self, topic: str, partition: int, records: list[Outgoing]) -> None:
-        placed = [Outgoing(r.value, r.key, r.headers, partition, r.timestamp) for r in records]
-        await self._senders[topic].send(placed)
+    async def _open(self, topic: str) -> int:
+        """How many partitions the topic has; this stays for the life of a task."""
+        producing = self._options.producing
+        self._senders[topic] = Sender(self._cluster, topic, acks=producing.acks, codec=producing.codec)
+        self._partitions[topic] = len((await self._cluster.topic(topic, create=True)).partitions)
+        return self._partitions[topic]
 
-    async def _partition(self, topic: str, record: Outgoing) -> int:
-        if topic not in self._senders:
-            producing = self._options.producing
-            self._senders[topic] = Sender(
-                self._cluster, topic, acks=producing.acks, codec=producing.codec
-            )
-        view = self._cluster.view.topics.get(topic) or await self._cluster.topic(topic, create=True)
+    def _partition(self, topic: str, record: Outgoing, partitions: int) -> int:
         if record.partition is not None:
-            if record.partition not in view.partitions:
+            if not 0 <= record.partition < partitions:
                 raise ValueError(f"a row names partition {record.partition}, which {topic!r} does not have")
             return record.partition
-        if record.key is None:
-            return self._turn % len(view.partitions)
-        return partition_for_key(record.key, len(view.partitions))
+        return self._turn % partitions if record.key is None else partition_for_key(record.key, partitions)

@@ -3,11 +3,14 @@
 import pyarrow as pa
 import pytest
 
+from rookery.client.partitioner import partition_for_key
+from rookery.client.sender import Outgoing
 from rookery.client.spark.option_values import OptionError
-from rookery.client.spark.outbox import outgoing, size_of
+from rookery.client.spark.outbox import Outbox, outgoing, size_of
 from rookery.client.spark.schema import DDL, HEADERS
 from rookery.client.spark.sink_options import SinkOptions, sink_options
 from rookery.core.wire.records import Codec
+from tests.unit.client.test_sender import Scripted
 
 BASE = {"kafka.bootstrap.servers": "a:9092", "topic": "t"}
 VALUE = [("value", "string")]
@@ -82,3 +85,21 @@ def test_rows_become_records() -> None:
 def test_a_row_without_a_topic_is_an_error() -> None:
     with pytest.raises(ValueError, match="no topic"):
         list(outgoing(batch(value=pa.array(["v"]), topic=pa.array([None], pa.string())), None))
+
+
+async def test_an_outbox_writes_batches_by_partition() -> None:
+    """Keys choose, a row's own partition goes before, and no batch is larger than a request may be."""
+    cluster = Scripted()
+    outbox = Outbox(cluster, parsed(VALUE, **{"kafka.max.request.size": "1000"}))
+    rows = [Outgoing(b"%d" % n, b"k%d" % n, partition=None if n % 2 else 1) for n in range(40)]
+    await outbox.add_all(("t", row) for row in rows)
+    await outbox.flush()
+    assert outbox.written == 40
+    assert len(cluster.written) > 2
+    wanted: dict[int, list[bytes | None]] = {0: [], 1: []}
+    for row in rows:
+        wanted[partition_for_key(row.key or b"", 2) if row.partition is None else 1].append(row.value)
+    for partition, values in wanted.items():
+        assert [each for index, written in cluster.written if index == partition for each in written] == values
+    with pytest.raises(ValueError, match="partition 2"):
+        await outbox.add_all([("t", Outgoing(b"", partition=2))])
