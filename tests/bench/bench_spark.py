@@ -29,6 +29,7 @@ SIZES = {100: 10_000_000, 1000: 500_000}
 """Bytes of a record, and how many there are of it."""
 LENGTHS = (100_000, 1_000_000, 10_000_000)
 COMPARED = 500_000
+WRITTEN = 100_000
 BATCH_BYTES = 64_000
 IN_FLIGHT = 8
 REPEATS = 3
@@ -112,25 +113,40 @@ class Spark:
         """Wall and CPU seconds of the fastest of some reads into nothing."""
         reader = self._session.read.format(kind).option("kafka.bootstrap.servers", self._cluster.bootstrap)
         reader = reader.option("subscribe", topic).option("endingOffsets", json.dumps({topic: {"0": rows}}))
+        return self._fastest(repeats, lambda: reader.load().write.format("noop").mode("overwrite").save())
+
+    def write(self, kind: str, topic: str, size: int, rows: int, repeats: int) -> tuple[float, float]:
+        """The same of writing rows that Spark makes up, in one task."""
+        value = f"cast(repeat('v', {size - 14}) as binary) as value"
+        frame = self._session.range(0, rows, 1, 1).selectExpr("cast(printf('key-%010d', id) as binary) as key", value)
+        writer = frame.write.format(kind).option("kafka.bootstrap.servers", self._cluster.bootstrap)
+        return self._fastest(repeats, lambda: writer.option("topic", topic).mode("append").save())
+
+    def _fastest(self, repeats: int, work: Callable[[], None]) -> tuple[float, float]:
         found = []
         for _ in range(repeats):
             begun, cpu = time.monotonic(), self.cpu_s()
-            reader.load().write.format("noop").mode("overwrite").save()
+            work()
             found.append((time.monotonic() - begun, self.cpu_s() - cpu))
         return min(found)
 
 
-def compare(spark: Spark, kinds: list[str]) -> None:
-    print(f"\n{'batch read':<12}{'size':>8}{'rows/s':>12}{'MB/s':>8}{'CPU us/row':>12}{'against kafka':>15}")
+def compare(what: str, size: int, rows: int, took: dict[str, tuple[float, float]]) -> None:
+    for kind, (wall, cpu) in took.items():
+        rate, cost = rows / wall, cpu / rows * 1e6
+        ratio = f"{took['kafka'][0] / wall:.2f}x" if "kafka" in took else "-"
+        figures = f"{rate:>12,.0f}{rate * size / 1e6:>8.0f}{cost:>12.2f}{ratio:>15}"
+        print(f"{what:<8}{kind:<10}{size:>6} B{figures}", flush=True)
+
+
+def sizes(spark: Spark, kinds: list[str]) -> None:
+    print(f"\n{'':<18}{'size':>8}{'rows/s':>12}{'MB/s':>8}{'CPU us/row':>12}{'against kafka':>15}")
     for size in SIZES:
         took = {kind: spark.read(kind, f"rows-{size}", COMPARED, REPEATS + 1) for kind in kinds}
-        for kind, (wall, cpu) in took.items():
-            rate = COMPARED / wall
-            ratio = f"{took['kafka'][0] / wall:.2f}x" if "kafka" in took else "-"
-            print(
-                f"{kind:<12}{size:>6} B{rate:>12,.0f}{rate * size / 1e6:>8.0f}{cpu / COMPARED * 1e6:>12.2f}{ratio:>15}",
-                flush=True,
-            )
+        compare("read", size, COMPARED, took)
+    for size in SIZES:
+        took = {kind: spark.write(kind, f"by-{kind}", size, WRITTEN, REPEATS) for kind in kinds}
+        compare("write", size, WRITTEN, took)
 
 
 def lengthen(spark: Spark, kinds: list[str]) -> None:
@@ -151,12 +167,14 @@ def main() -> None:
         for size, rows in SIZES.items():
             cluster.create_topic(f"rows-{size}", 1, 1)
             fill(cluster, f"rows-{size}", size, rows)
+        for kind in kinds:
+            cluster.create_topic(f"by-{kind}", 1, 1)
         os.sched_setaffinity(0, {min(cores)})
         try:
             full_speed = {"spark.driver.extraJavaOptions": "", "spark.master": "local[1]"}
             with spark_session({**settings, **full_speed}) as session:
                 spark = Spark(session, cluster)
-                compare(spark, kinds)
+                sizes(spark, kinds)
                 lengthen(spark, kinds)
         finally:
             os.sched_setaffinity(0, cores)
