@@ -21,6 +21,7 @@ SUFFIX = ".checkpoint"
 WRITING = SUFFIX + ".part"
 DOWNLOADING = SUFFIX + ".download"
 VALUES_PER_BATCH = 1000
+READ_AT_ONCE = 2
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -30,6 +31,13 @@ class Snapshots:
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
         self._folder = folder
+        self._being_read: dict[SnapshotId, File] = {}
+        """Open while they are downloaded, the last asked for last: one that is removed can be read to its end."""
+
+    def close(self) -> None:
+        for file in self._being_read.values():
+            file.close()
+        self._being_read.clear()
 
     def path(self, snapshot: SnapshotId, suffix: str = SUFFIX) -> str:
         return f"{self._folder}/{snapshot.end_offset:020d}-{snapshot.epoch:010d}{suffix}"
@@ -90,14 +98,16 @@ class Snapshots:
 
     def read_chunk(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
         """(size of the snapshot, bytes from `position`), or None if there is no such snapshot."""
-        path = self.path(snapshot)
-        if not self._disk.exists(path):
-            return None
-        file = self._disk.open(path)
-        try:
-            return file.size(), file.pread(max_bytes, position)
-        finally:
-            file.close()
+        file = self._being_read.pop(snapshot, None)
+        if file is None:
+            path = self.path(snapshot)
+            if not self._disk.exists(path):
+                return None
+            file = self._disk.open(path)
+        self._being_read[snapshot] = file
+        if len(self._being_read) > READ_AT_ONCE:
+            self._being_read.pop(next(iter(self._being_read))).close()
+        return file.size(), file.pread(max_bytes, position)
 
     def load(self, snapshot: SnapshotId) -> tuple[VoterSet, list[bytes]]:
         """The voters and the values of a snapshot. Blocks; for a thread."""

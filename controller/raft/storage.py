@@ -145,6 +145,7 @@ class RaftStorage:
         write_offsets(self._disk, f"{self._log.path}/{HIGH_WATERMARKS}", {_PARTITION: offset})
 
     def close(self) -> None:
+        self.snapshots.close()
         self._log.close()
 
 

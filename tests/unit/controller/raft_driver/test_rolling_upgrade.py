@@ -118,8 +118,9 @@ class Broker:
     async def register(self) -> None:
         request = register_request(BROKER, self.incarnation, features=self.release.features)
         epoch = (await self.client.call(request)).broker_epoch
-        await until("its registration", lambda: BROKER in self.fold.image.brokers)
-        await self.client.call(q.HeartbeatRequest(BROKER, epoch, self.fold.image.offset, want_shut_down=False))
+        await until("its registration", lambda: self.fold.image.offset >= epoch)
+        reply = await self.client.call(q.HeartbeatRequest(BROKER, epoch, self.fold.image.offset))
+        assert not reply.fenced
 
     async def retire(self) -> None:
         """Stop in order, so that the next process may register."""

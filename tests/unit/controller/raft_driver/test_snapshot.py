@@ -2,6 +2,7 @@
 
 import random
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from rookery.controller.raft.errors import CorruptStateError
 from rookery.controller.raft.ready import SnapshotChunk
 from rookery.controller.raft.snapshot import VALUES_PER_BATCH, Snapshots
 from rookery.controller.raft.voters import VoterSet
-from rookery.core.disk import MemoryDisk, PowerCut
+from rookery.core.disk import FileDisk, MemoryDisk, PowerCut
 from rookery.core.errors import CorruptMessageError
 from rookery.core.metadata_log import SnapshotId
 from tests.unit.controller.raft_driver.test_batches import VOTERS
@@ -101,3 +102,22 @@ def test_leftovers_of_a_crash_are_removed_and_missing_snapshots_are_none() -> No
     snapshots.remove_unfinished()
     assert disk.list("data") == []
     assert snapshots.read_chunk(SNAPSHOT, 0, 10) is None
+
+
+@pytest.mark.invariant("R15")
+def test_a_snapshot_that_is_being_downloaded_can_be_read_to_its_end(tmp_path: Path) -> None:
+    snapshots = Snapshots(FileDisk(), str(tmp_path))
+    snapshots.write(SNAPSHOT, VOTERS, VALUES, 1)
+    whole = (tmp_path / Path(snapshots.path(SNAPSHOT)).name).read_bytes()
+    first = snapshots.read_chunk(SNAPSHOT, 0, 1000)
+    snapshots.remove(SNAPSHOT)  # a newer one has taken its place
+    rest = snapshots.read_chunk(SNAPSHOT, 1000, len(whole))
+    assert first is not None
+    assert rest is not None
+    assert first[1] + rest[1] == whole
+    for end in (2000, 3000):
+        newer = SnapshotId(end, 7)
+        snapshots.write(newer, VOTERS, VALUES, 1)
+        assert snapshots.read_chunk(newer, 0, 10) is not None
+    assert snapshots.read_chunk(SNAPSHOT, 0, 10) is None, "not for ever"
+    snapshots.close()
