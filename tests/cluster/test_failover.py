@@ -1,18 +1,26 @@
 """Nodes die, stall and return while clients go on: nothing acknowledged is lost, nothing comes twice."""
 
+import asyncio
 import random
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from rookery.core.errors import ErrorCode
+from rookery.core.net.connection import Connection
+from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
 from tests.cluster.load import Load
 from tests.cluster.local import LocalCluster, local_cluster, wait_for
 from tests.cluster.replicas import check_history_and_replicas
 
 TOPIC = "orders"
 PARTITIONS = 3
+LEADERS_ONLY = 10
+"""The last version of Fetch in which a consumer has no rack, so that only leaders answer it."""
 AFTER_FAULT = 300
 """Acknowledgements that must come after each fault before the next."""
 
@@ -150,10 +158,60 @@ def test_a_node_returns_with_an_empty_disk(cluster: LocalCluster) -> None:
     check(cluster, load)
 
 
+def note_offset(offsets: list[int], error: KafkaError | None, message: Message) -> None:
+    assert error is None
+    offsets.append(message.offset() or 0)
+
+
+def ask_follower(cluster: LocalCluster, partition: int) -> ErrorCode:
+    """What a follower says to a consumer that comes without having been sent."""
+    leader = cluster.leader(TOPIC, partition)
+    follower = next(n for n in cluster.partition(TOPIC, partition).isr if n != leader)
+    host, _, port = cluster.node(follower).kafka.partition(":")
+    part = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1000)
+    wanted = FetchTopic(topic=TOPIC, partitions=[part])
+
+    async def ask() -> ErrorCode:
+        connection = await Connection.open(host, int(port), client_id="reader")
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1000, topics=[wanted])
+        answer = await connection.request(FETCH, LEADERS_ONLY, request, 10)
+        connection.close()
+        return ErrorCode(answer.responses[0].partitions[0].error_code)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.row(68)
+@pytest.mark.invariant("P5")
+def test_what_was_acknowledged_is_read_at_once_and_no_consumer_goes_back(cluster: LocalCluster) -> None:
+    """Each consumer is a new one, and the leader changes in between; followers serve no reads of their own accord."""
+    place, latest = TopicPartition(TOPIC, 0), 0
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for number in range(6):
+        offsets: list[int] = []
+        value = b"mine %d" % number
+        producer.produce(TOPIC, value, partition=0, on_delivery=partial(note_offset, offsets))
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "not-used"})
+        low, high = consumer.get_watermark_offsets(place, timeout=30)
+        assert low <= offsets[0] < high
+        assert high >= latest, "the end went back"
+        latest = high
+        consumer.assign([TopicPartition(TOPIC, 0, offsets[0])])
+        message = consumer.poll(30)
+        assert message is not None
+        assert (message.error(), message.value(), message.offset()) == (None, value, offsets[0])
+        consumer.close()
+        if number % 3 == 1:
+            cluster.stop(cluster.leader(TOPIC, 0))
+        elif number % 3 == 2:
+            cluster.up()
+            cluster.wait_in_sync(TOPIC, PARTITIONS)
+    assert ask_follower(cluster, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 @pytest.mark.row(84)
 def test_one_bootstrap_address_is_enough(cluster: LocalCluster) -> None:
-    from confluent_kafka import Producer
-
     first = cluster.bootstrap.split(",")[0]
     producer = Producer({"bootstrap.servers": first, "acks": "all"})
     producer.list_topics(timeout=10)
