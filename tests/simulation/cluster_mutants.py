@@ -22,7 +22,6 @@ from rookery.broker.replication.follower import LeaderFollower
 from rookery.broker.replication.partition import ACKS_ALL, Partition
 from rookery.broker.replication.replica_state import LeaderState, PendingExpand, PendingShrink, Proposal
 from rookery.controller.state import alter_partition, brokers, defaults, partitions
-from rookery.controller.writer import Writer
 from rookery.core.errors import ErrorCode, NotLeaderOrFollowerError
 from rookery.core.metadata.records import BrokerRegistrationChangeRecord
 from tests.simulation.cluster_oracles import Violation
@@ -128,7 +127,6 @@ _on_follower_fetch = Partition.on_follower_fetch
 _append_as_leader = Partition.append_as_leader
 _apply = Partition.apply
 _begin_to_lead = Partition._begin_to_lead
-_check_leader = Partition.check_leader
 _bound = PartitionLog.bound
 _publish = Replicas.publish
 _out_of_service = brokers._out_of_service
@@ -166,15 +164,6 @@ def _diverges_by_length(partition: Partition, offset: int, last_fetched_epoch: i
     """KIP-279: only where the leader's log is shorter."""
     end = partition.log.end_offset
     return (last_fetched_epoch, end) if offset > end else None
-
-
-def _cut_without_telling(partition: Partition, work: Any) -> Any:
-    task = _begin_cut(partition, work)
-    partition.cut = None
-    return task
-
-
-_begin_cut = Partition._begin_cut
 
 
 # --- who is in sync ----------------------------------------------------------------------------------------------
@@ -249,10 +238,6 @@ def _rules_without_elr(image: Any, topic: str, given: Any) -> Any:
 # --- leaders and requests ----------------------------------------------------------------------------------------
 
 
-def _check_leader_of_any_epoch(partition: Partition, current_leader_epoch: int = -1) -> None:
-    _check_leader(partition)
-
-
 async def _do_not_wait(*_: Any) -> None:
     """No restart gate: what was heard so far is good enough."""
 
@@ -298,10 +283,6 @@ _apply_partition = LeaderFollower._apply_partition
 _unfollow = LeaderFollower.unfollow
 
 
-def _reply_at_once(writer: Writer, release: Callable[[], None]) -> None:
-    release()
-
-
 MUTANTS = (
     Mutant(
         "watermark truncation",
@@ -323,13 +304,6 @@ MUTANTS = (
         LOSS,
         ((Partition, "_begin_to_lead", _lead_from_watermark),),
         _with("kill_leader"),
-    ),
-    Mutant(
-        "cut is shared",
-        "another leader's follower, or a new leadership, uses a log that is being cut",
-        (*LOSS, "P15", "liveness", "unhandled", "broker"),
-        ((Partition, "_begin_cut", _cut_without_telling),),
-        _with("kill_leader", "pause_leader", "elect_preferred", thread_s=0.2, fault_s=0.3),
     ),
     Mutant(
         "pending shrink counted",
@@ -409,13 +383,6 @@ MUTANTS = (
         _only("asked_the_wrong_controller", zombie_s=5.0, session_ms=6000, lag_ms=500, fault_s=8.0),
     ),
     Mutant(
-        "every failure is a refusal",
-        "a proposal whose fate is not known is dropped and no longer counted",
-        LOSS,
-        ((isr, "_REFUSED", frozenset(ErrorCode) - {ErrorCode.NONE}),),
-        _only("late_news", lag_ms=500, produce_s=0.05, points={"reply AlterPartition": 0.5}),
-    ),
-    Mutant(
         "fenced but in sync",
         "KIP-841: fencing a broker leaves it in its ISRs",
         ("M5", "M4"),
@@ -442,13 +409,6 @@ MUTANTS = (
         ("M4",),
         ((partitions, "_completed", _completed_with_all),),
         _with("reassign", brokers=4),
-    ),
-    Mutant(
-        "any epoch",
-        "a leader answers fetches of every leader epoch, also of those it has not heard of",
-        (*LOSS, "P14"),
-        ((Partition, "check_leader", _check_leader_of_any_epoch),),
-        _with("cut_leader_from_controller", "pause_leader", "elect_preferred", "isolate_leader"),
     ),
     Mutant(
         "no restart gate",
@@ -486,13 +446,6 @@ MUTANTS = (
         ("P5",),
         ((LeaderState, "readable_latest", property(lambda state: True)),),
         _with("kill_leader", "pause_leader", "elect_preferred"),
-    ),
-    Mutant(
-        "answered before commit",
-        "the controller replies before what it decided is committed",
-        (*LOSS, "M7", "liveness", "broker", "unhandled"),
-        ((Writer, "park", _reply_at_once),),
-        _with("controller_failover", "kill_controller", "kill", commit_s=0.1),
     ),
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

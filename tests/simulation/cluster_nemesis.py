@@ -229,9 +229,6 @@ class Nemesis:
     def asked_the_wrong_controller(self) -> None:
         self._scene(lambda pair: scenes.asked_the_wrong_controller(pair, self._rng))
 
-    def late_news(self) -> None:
-        self._scene(lambda pair: scenes.late_news(pair, self._rng))
-
     def late_return(self) -> None:
         self._scene(lambda pair: scenes.late_return(pair, self._rng))
 

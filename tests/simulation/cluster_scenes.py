@@ -156,17 +156,6 @@ def asked_the_wrong_controller(pair: Pair, rng: Random) -> Scene:
     yield lambda: world.loop.time() >= later
 
 
-def late_news(pair: Pair, rng: Random) -> Scene:
-    """The leader hears of what was decided with a delay, while its own requests are quick."""
-    world = pair.world
-    world.quorum.late[pair.leader.host] = world.loop.time() + 4.0
-    if rng.random() < 0.7:
-        pair.part()
-        yield pair.out_of_sync
-        world.network.mend(pair.leader.host, pair.follower.host)
-        yield lambda: not pair.out_of_sync()
-
-
 def late_return(pair: Pair, rng: Random) -> Scene:
     """A leader dies, returns at once, and hears only bit by bit of what was decided meanwhile."""
     world = pair.world
