@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from rookery.client.spark import archive
 from tests import needs
 from tests.cluster.local import LocalCluster, wait_for
 from tests.spark.archive_job import ArchiveProcess
@@ -32,17 +33,18 @@ def standalone() -> Iterator[Standalone]:
 def test_every_record_is_archived_once_whatever_is_killed(
     spark: SparkSession, cluster: LocalCluster, standalone: Standalone, tmp_path: Path
 ) -> None:
-    """Three drivers die by kill -9 in the midst of batches, one also loses an executor, one a broker."""
+    """Three drivers die by kill -9 in the midst of batches, one also loses an executor, one a broker; another one,
+    here, reads the rest."""
     topic, lake = "archived", tmp_path / "lake"
     cluster.create_topic(topic, PARTITIONS, 3)
     cluster.wait_in_sync(topic, PARTITIONS)
 
-    def start(*words: str) -> ArchiveProcess:
+    def start() -> ArchiveProcess:
         return ArchiveProcess(
             cluster,
             topic,
             lake,
-            *words,
+            *FOLLOWING,
             master=standalone.master,
             settings=standalone.settings,
             environment=standalone.environment,
@@ -58,7 +60,7 @@ def test_every_record_is_archived_once_whatever_is_killed(
 
     with Numbers(cluster, topic, PARTITIONS) as written:
         for lose in (lose_executor, lose_broker, lambda: None):
-            driver = start(*FOLLOWING)
+            driver = start()
             try:
                 driver.wait_for_batches(1)
                 lose()
@@ -66,5 +68,6 @@ def test_every_record_is_archived_once_whatever_is_killed(
             finally:
                 driver.kill()
             cluster.up()
-    start().wait()
+    rest = archive.ArchiveJob(cluster.bootstrap, topic, str(lake), str(lake / "_checkpoint"))
+    archive.watch(archive.start(spark, rest), print)
     assert numbers(spark.read.parquet(str(lake))) == list(range(written.sent))
