@@ -103,7 +103,7 @@ def _value(
         rules.option(resource, change.name)
         return None
     if change.value is None:
-        raise InvalidConfigError(f"{change.name} has no value")
+        raise InvalidRequestError(f"{change.name} has no value")
     value = change.value
     if change.op is not ConfigOp.SET:
         if rules.option(resource, change.name).kind.type_name != "list":

@@ -59,7 +59,7 @@ def test_what_does_not_change_is_not_written() -> None:
         ((TOPIC, "zz"), ConfigChange("segment.ms", SET, "5"), "UNKNOWN_TOPIC_OR_PARTITION"),
         ((TOPIC, "t"), ConfigChange("no.such", SET, "5"), "INVALID_CONFIG"),
         ((TOPIC, "t"), ConfigChange("segment.ms", SET, "x"), "INVALID_CONFIG"),
-        ((TOPIC, "t"), ConfigChange("segment.ms", SET, None), "INVALID_CONFIG"),
+        ((TOPIC, "t"), ConfigChange("segment.ms", SET, None), "INVALID_REQUEST"),
         ((TOPIC, "t"), ConfigChange("segment.ms", APPEND, "5"), "INVALID_CONFIG"),
         ((TOPIC, "t"), ConfigChange("no.such", DELETE), "INVALID_CONFIG"),
         ((TOPIC, "t"), ConfigChange("cleanup.policy", APPEND, "burn"), "INVALID_CONFIG"),

@@ -1,0 +1,62 @@
+"""What is wrong with a request is told with the error that Kafka tells: ask its own server the same
+(ROOKERY_TESTS_AIM=kafka)."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from rookery.client.cluster import Cluster
+from rookery.core.errors import ErrorCode
+from rookery.core.wire.schema import Struct
+from tests.cluster.local import LocalCluster, wait_for
+from tests.interop.aim import aimed_cluster
+from tests.interop.peers.peer import PATIENCE_S
+from tests.interop.wrong_requests import THERE, Case, cases
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with aimed_cluster(1, offsets__topic__num__partitions="1") as running:
+        running.create_topic(THERE, 2, 1)
+        producer = Producer({"bootstrap.servers": running.bootstrap, "log_level": 0})
+        producer.produce(THERE, b"one", partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        wait_for(lambda: coordinated(running.bootstrap), "a coordinator", 2 * PATIENCE_S)
+        yield running
+
+
+def coordinated(bootstrap: str) -> bool:
+    """Whether groups have a coordinator: the first who asks for it makes its topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first", "log_level": 0})
+    try:
+        consumer.commit(offsets=[TopicPartition(THERE, 0, 1)], asynchronous=False)
+    except KafkaException:
+        return False
+    finally:
+        consumer.close()
+    return True
+
+
+def errors(answer: object) -> Iterator[int]:
+    """All error codes in an answer, outermost first."""
+    if isinstance(answer, Struct):
+        if getattr(answer, "error_code", 0):
+            yield answer.error_code  # type: ignore[attr-defined]
+        for name in answer.fields:
+            yield from errors(getattr(answer, name))
+    elif isinstance(answer, list | tuple):
+        for each in answer:
+            yield from errors(each)
+
+
+async def ask(bootstrap: str, case: Case) -> ErrorCode:
+    async with Cluster(bootstrap, request_timeout_s=30) as client:
+        answer = await client.ask_any(case.api, case.request, at_most=case.version)
+    return ErrorCode(next(errors(answer), 0))
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases()])
+def test_an_error_is_the_one_that_clients_know(cluster: LocalCluster, case: Case) -> None:
+    assert asyncio.run(ask(cluster.bootstrap, case)) is case.error
