@@ -19,7 +19,7 @@ ROWS_MAX = 8192
 """Rows in one Arrow batch: fewer cost Spark more per row, more bring nothing."""
 
 BYTES_MAX = 4 << 20
-"""Unpacked records that are turned into Arrow at once, unless one batch alone has more."""
+"""Unpacked records that are gathered and turned into Arrow at once, unless one batch alone has more."""
 
 
 def next_offset(data: Buffer, position: int) -> int:
@@ -30,18 +30,22 @@ def next_offset(data: Buffer, position: int) -> int:
 
 
 class Decoder:
-    """Turns what was fetched of one range into Arrow batches of the columns wanted."""
+    """Turns what is fetched of one range, answer by answer, into Arrow batches of the columns wanted.
+
+    What comes is gathered until it makes a batch worth Spark's while: `feed` gives the batches that are full, `rest`
+    what is left behind the last answer.
+    """
 
     def __init__(self, wanted: Range, columns: Sequence[str], budget: int = DEFAULT_BUDGET) -> None:
         self._range = wanted
         self._columns = columns
         self._schema = arrow_schema(columns)
         self._budget = budget
+        self._gathered: list[Section] = []
+        self._rows = self._size = 0
 
-    def decode(self, data: Buffer, aborted: Aborted | None = None) -> Iterator[pa.RecordBatch]:
+    def feed(self, data: Buffer, aborted: Aborted | None = None) -> Iterator[pa.RecordBatch]:
         """The rows inside the range, in order; no control record, nothing aborted, nothing beyond the range."""
-        gathered: list[Section] = []
-        rows = size = 0
         for position, header in batches(data, partial_end=True):
             if header.base_offset >= self._range.end:
                 break
@@ -51,12 +55,15 @@ class Decoder:
             if header.last_offset < self._range.start or not header.record_count:
                 continue
             section = records_section(data, position, header, self._budget)
-            gathered.append((header, section))
-            rows += header.record_count
-            size += len(section)
-            if rows >= ROWS_MAX or size >= BYTES_MAX:
-                yield from self._arrow(gathered)
-                gathered, rows, size = [], 0, 0
+            self._gathered.append((header, section))
+            self._rows += header.record_count
+            self._size += len(section)
+            if self._rows >= ROWS_MAX or self._size >= BYTES_MAX:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What was gathered and not given yet."""
+        gathered, self._gathered, self._rows, self._size = self._gathered, [], 0, 0
         if gathered:
             yield from self._arrow(gathered)
 

@@ -43,7 +43,7 @@ class Task:
 
 
 def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
-    """The rows of the task's range as Arrow batches; at most two answers are in memory."""
+    """The rows of the task's range as Arrow batches. In memory are at most two answers and what the decoder gathers."""
     decoder = Decoder(task.range, task.columns)
     waiting: Future[PartitionData] | None = None
     position, end = task.range.start, task.range.end
@@ -64,7 +64,8 @@ def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
             position = next_offset(data, position)
             waiting = ask(position) if position < end else None
             aborted = Aborted(answer.aborted_transactions or ()) if task.fetching.read_committed else None
-            yield from decoder.decode(data, aborted)
+            yield from decoder.feed(data, aborted)
+        yield from decoder.rest()
     finally:
         if waiting is not None:
             waiting.cancel()

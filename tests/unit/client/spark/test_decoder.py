@@ -1,5 +1,7 @@
 """Record batches become Arrow rows: all codecs, nulls, headers, holes; nothing outside the range."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from rookery.client.spark import schema
 from rookery.client.spark.aborted import Aborted
-from rookery.client.spark.decoder import ROWS_MAX, Decoder, next_offset
+from rookery.client.spark.decoder import BYTES_MAX, ROWS_MAX, Decoder, next_offset
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.option_values import OptionError
 from rookery.core.errors import CorruptMessageError
@@ -35,9 +37,17 @@ def some(first: int, count: int) -> list[Record]:
     ]
 
 
+def decoded(
+    wanted: Range, columns: Sequence[str], *answers: bytes | bytearray, aborted: Aborted | None = None
+) -> list[pa.RecordBatch]:
+    decoder = Decoder(wanted, columns)
+    full = [batch for answer in answers for batch in decoder.feed(answer, aborted)]
+    return [*full, *decoder.rest()]
+
+
 def rows(data: bytes | bytearray, start: int = 0, end: int = 1 << 40, aborted: Aborted | None = None) -> list[int]:
-    table = pa.Table.from_batches(Decoder(Range("t", 3, start, end), ("offset",)).decode(data, aborted),
-                                  schema.arrow_schema(("offset",)))
+    found = decoded(Range("t", 3, start, end), ("offset",), data, aborted=aborted)
+    table = pa.Table.from_batches(found, schema.arrow_schema(("offset",)))
     return list(table.column("offset").to_pylist())
 
 
@@ -45,7 +55,7 @@ def rows(data: bytes | bytearray, start: int = 0, end: int = 1 << 40, aborted: A
 @pytest.mark.parametrize("codec", list(Codec))
 def test_every_codec_with_nulls_and_headers(codec: Codec) -> None:
     records = some(50, 200)
-    (batch,) = Decoder(Range("t", 3, 50, 250), ALL).decode(build_batch(records, codec=codec))
+    (batch,) = decoded(Range("t", 3, 50, 250), ALL, build_batch(records, codec=codec))
     found = batch.to_pylist()
     assert [row["key"] for row in found] == [record.key for record in records]
     assert [row["value"] for row in found] == [record.value for record in records]
@@ -62,7 +72,7 @@ def test_the_schema_is_what_spark_expects_of_these_columns() -> None:
         types = [(field.name, field.dataType.simpleString()) for field in spark]
         assert types == [(name, schema.DDL[name]) for name in columns]
         assert to_arrow_schema(spark, timezone="UTC").equals(schema.arrow_schema(columns))
-        (batch,) = Decoder(Range("t", 0, 0, 9), columns).decode(build_batch(some(0, 9)))
+        (batch,) = decoded(Range("t", 0, 0, 9), columns, build_batch(some(0, 9)))
         assert batch.schema.equals(schema.arrow_schema(columns))
 
 
@@ -95,7 +105,7 @@ def test_the_brokers_time_where_it_counts() -> None:
     data = bytearray(build_batch(some(0, 2)))
     stamp_append_time(data, 0, MS + 999)
     columns = ("timestamp", "timestampType")
-    (batch,) = Decoder(Range("t", 0, 0, 9), columns).decode(bytes(data) + build_batch(some(2, 1)))
+    (batch,) = decoded(Range("t", 0, 0, 9), columns, bytes(data) + build_batch(some(2, 1)))
     assert batch.column("timestampType").to_pylist() == [1, 1, 0]
     assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [(MS + 999) * 1000] * 2 + [MS * 1000]
 
@@ -124,10 +134,17 @@ def test_aborted_transactions_are_passed_over() -> None:
 
 def test_many_small_batches_become_few_large_ones_and_none_too_large() -> None:
     small = bytearray().join(build_batch(some(place, 1)) for place in range(100))
-    assert [batch.num_rows for batch in Decoder(Range("t", 0, 0, 100), ALL).decode(small)] == [100]
+    assert [batch.num_rows for batch in decoded(Range("t", 0, 0, 100), ALL, small)] == [100]
     large = build_batch([Record(place, MS, None, b"v") for place in range(ROWS_MAX + 5)])
-    sizes = [batch.num_rows for batch in Decoder(Range("t", 0, 0, 1 << 30), ALL).decode(large)]
+    sizes = [batch.num_rows for batch in decoded(Range("t", 0, 0, 1 << 30), ALL, large)]
     assert sizes == [ROWS_MAX, 5]
+
+
+def test_small_answers_are_gathered() -> None:
+    answers = [build_batch(some(place, 10)) for place in range(0, 100, 10)]
+    assert [batch.num_rows for batch in decoded(Range("t", 0, 5, 95), ALL, *answers)] == [90]
+    big = [build_batch([Record(place, MS, None, b"v" * (BYTES_MAX // 4))]) for place in range(6)]
+    assert [batch.num_rows for batch in decoded(Range("t", 0, 0, 9), ALL, *big)] == [4, 2]
 
 
 def test_damage_is_found() -> None:
@@ -154,7 +171,7 @@ def test_columns_are_what_reading_record_by_record_gives(
         records.append(Record(offset, MS + time, key, value, [RecordHeader("h", b"")] if gap % 2 else ()))
     data = build_batch(records, codec=codec)
     columns = ("offset", "timestamp", "key", "value")
-    (batch,) = Decoder(Range("t", 0, 0, 1 << 40), columns).decode(data)
+    (batch,) = decoded(Range("t", 0, 0, 1 << 40), columns, data)
     assert batch.column("offset").to_pylist() == [record.offset for record in records]
     assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [r.timestamp * 1000 for r in records]
     assert batch.column("key").to_pylist() == [record.key for record in records]
