@@ -1,6 +1,7 @@
 """`rookery pipeline`: data pipelines on Spark."""
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,5 +73,8 @@ def _archive(arguments: argparse.Namespace) -> int:
 def _reason(error: Exception) -> str:
     """The line that says what happened, out of the traces of Python within Java within Python."""
     lines = [line.strip() for line in str(error).splitlines()]
-    told = [line for line in lines if line.startswith("rookery.") and "Error: " in line]
-    return told[-1].partition("Error: ")[2] if told else lines[0]
+    told = [line for line in lines if re.match(r"[\w.]+Error: ", line)]
+    ours = [line for line in told if line.startswith("rookery.")]
+    if ours:
+        return ours[-1].partition("Error: ")[2]
+    return told[-1] if told else lines[0]

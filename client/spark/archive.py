@@ -5,6 +5,7 @@ that is repeated exactly as it was planned first. Read the folder with Spark, wh
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,9 +36,10 @@ class ArchiveJob:
 
 
 def open_session(master: str, settings: dict[str, str]) -> SparkSession:
-    """A session, local or on a cluster, that knows the source; its workers run this Python."""
+    """A session, local or on a cluster, that knows the source; its workers run this Python unless told otherwise."""
+    os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
     builder: Any = SparkSession.builder
-    builder = builder.master(master).appName("rookery-archive").config("spark.pyspark.python", sys.executable)
+    builder = builder.master(master).appName("rookery-archive")
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     for key, value in settings.items():
@@ -91,17 +93,17 @@ def _tell(query: StreamingQuery, told: int, say: Callable[[str], None]) -> int:
         if progress["batchId"] > told and progress["numInputRows"]:
             told = progress["batchId"]
             rows, seconds = progress["numInputRows"], progress["batchDuration"] / 1000
-            say(f"batch {told}: {rows} records in {seconds:.1f} s, {_behind(progress)} behind")
+            say(f"batch {told}: {rows} records in {seconds:.1f} s{_behind(progress)}")
     return told
 
 
-def _behind(progress: Any) -> int:
-    """Records that are committed and were not in this batch or an earlier one."""
+def _behind(progress: Any) -> str:
+    """Records that are committed and were not in this batch or an earlier one; not known of a batch that is repeated."""
     source = progress["sources"][0]
     end, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
-    return count(end, latest)
+    return f", {count(end, latest)} behind" if latest else ""
 
 
 def _offsets(value: Any) -> Offsets:
-    """Spark tells offsets as JSON, parsed or not."""
-    return from_json(json.loads(value) if isinstance(value, str) else value or {})
+    """Spark tells offsets as JSON, parsed or not, and may tell none."""
+    return from_json((json.loads(value) if isinstance(value, str) else value) or {})
