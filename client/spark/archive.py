@@ -98,7 +98,7 @@ def _tell(query: StreamingQuery, told: int, say: Callable[[str], None]) -> int:
 
 
 def _behind(progress: Any) -> str:
-    """Records that are committed and were not in this batch or an earlier one; not known of a batch that is repeated."""
+    """Records that are committed and not copied yet; not known of a batch that is repeated."""
     source = progress["sources"][0]
     end, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
     return f", {count(end, latest)} behind" if latest else ""
