@@ -4,7 +4,8 @@ A broker is given up when it has been silent for a session, or early, when its c
 did not come back within the grace. A new controller grants everybody a full session, with one exception: a
 broker that does not connect within the grace, while at least half of the others do, is given up early, too. A
 false alarm costs an election and no data, and so that it cannot cost more, at most a third of the brokers are
-given up early within one session.
+given up early within one session; one that comes back as a new process has shown that the alarm was true, and
+counts no more.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Sessions:
         self._grace_s = grace_s
         self._sessions: dict[int, _Session] = {}
         self._began = 0.0
-        self._early: list[float] = []
+        self._early: list[tuple[int, float]] = []  # who, when
 
     def begin(self, image: Image, now: float) -> None:
         """A new term: everybody known has a full session."""
@@ -109,7 +110,7 @@ class Sessions:
             if now >= session.deadline:
                 found.append(Overdue(broker.id, early=False))
             elif self._gone(session, image, now) and self._may_give_up_early(image, now):
-                self._early.append(now)
+                self._early.append((broker.id, now))
                 found.append(Overdue(broker.id, early=True))
         return found
 
@@ -117,6 +118,7 @@ class Sessions:
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = _Session(epoch, now + self._session_s)
+            self._early = [(who, when) for who, when in self._early if who != broker_id]
         return session
 
     def _offset(self, broker_id: int) -> int:
@@ -142,7 +144,7 @@ class Sessions:
         return 0 < len(unfenced) <= 2 * len(heard)
 
     def _may_give_up_early(self, image: Image, now: float) -> bool:
-        self._early = [when for when in self._early if now - when < self._session_s]
+        self._early = [(who, when) for who, when in self._early if now - when < self._session_s]
         return len(self._early) < max(1, len(image.brokers) // 3)
 
 

@@ -89,7 +89,7 @@ MUTANTS = [
         _swap(writer.Writer, "park", lambda original: lambda self, release: release()),
         0,
     ),
-    Mutant("what was proposed survives the loss of leadership", ("M2",), _swap(writer.Writer, "drop", _always([])), 0),
+    Mutant("what was proposed survives the loss of leadership", ("M2",), _swap(writer.Writer, "drop", _always([])), 1),
     Mutant("a fenced broker stays in sync", ("M5",), _swap(brokers, "_out_of_service", _always([])), 0),
     Mutant("an unclean stop costs nothing", ("M8",), _swap(brokers, "_out_of_service", _never_lost), 0),
     Mutant("a new controller grants nobody a session", ("M10",), _swap(sessions.Sessions, "begin", _no_grant), 1),

@@ -128,6 +128,25 @@ def test_at_most_a_third_of_the_brokers_is_given_up_early_in_one_session() -> No
     assert all(not is_early for _, is_early in given_up(known, image, 10.5))
 
 
+def test_who_came_back_as_a_new_process_was_given_up_rightly_and_counts_no_more() -> None:
+    image = cluster()
+    known = sessions(image)
+    hear(known, image, 1, 2, 3)
+
+    def lose(broker: int, at: float) -> None:
+        known.opened(broker, image.brokers[broker].epoch, at)
+        known.closed(broker, image.brokers[broker].epoch, at)
+
+    lose(1, 1.0)
+    assert given_up(known, image, 1.5) == [(1, True)]
+    hear(known, image, 1, now=1.6)  # the same process: a false alarm
+    lose(2, 2.0)
+    assert given_up(known, image, 2.5) == []
+    known.forget(1)  # taken out, and registered anew
+    hear(known, image, 1, now=2.6)
+    assert given_up(known, image, 2.7) == [(2, True)]
+
+
 def test_liveness_for_registration_and_shutdown() -> None:
     image = cluster(stopping=(3,))
     known = sessions(image)
