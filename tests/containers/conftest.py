@@ -27,7 +27,7 @@ def image() -> str:
     return name
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(image: str) -> Iterator[ContainerCluster]:
     with compose_cluster("compose.yaml", "kafka", image, PROJECT) as running:
         yield running
