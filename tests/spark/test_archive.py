@@ -34,10 +34,10 @@ def test_topic_to_parquet_by_date(spark: SparkSession, cluster: LocalCluster, tm
         archive.watch(archive.start(spark, job), said.append)
     found = spark.read.parquet(job.output)
     counts = {str(row.date): row["count"] for row in found.groupBy("date").count().collect()}
-    assert counts == {"2026-01-01": 40, "2026-01-02": 40}
+    assert counts == {"2026-01-01": 40, "2026-01-02": 40}, said
     assert sorted(int(bytes(row.value)) for row in found.collect()) == list(range(80))
     assert said[0].startswith("batch 0: ")
-    assert said[-1].endswith(" 0 behind")
+    assert said[-1].endswith(" 0 behind"), said
 
 
 def test_settings_are_pairs() -> None:
