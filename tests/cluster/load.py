@@ -62,6 +62,20 @@ class Load:
     def acked(self) -> int:
         return len(self.ack_times)
 
+    def go_on(self, more: int) -> None:
+        """Wait until the cluster acknowledges again."""
+        goal = self.acked + more
+        wait_for(lambda: self.acked >= goal, f"{more} more acknowledgements", 60)
+
+    def go_on_everywhere(self, more: int) -> None:
+        """Wait until every partition acknowledges again."""
+        goals = {partition: len(self.history.acked[partition]) + more for partition in range(self._partitions)}
+        wait_for(
+            lambda: all(len(self.history.acked[partition]) >= goal for partition, goal in goals.items()),
+            f"{more} more acknowledgements in each partition",
+            60,
+        )
+
     def longest_gap_s(self, since: float) -> float:
         """The longest time without any acknowledgement after a moment."""
         times = [at for at in self.ack_times if at >= since]

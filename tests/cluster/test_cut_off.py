@@ -28,16 +28,6 @@ def cluster() -> Iterator[NetworkedCluster]:
         yield running
 
 
-def go_on(load: Load, more: int = AFTER_FAULT) -> None:
-    """Wait until every partition acknowledges again."""
-    goals = {partition: len(load.history.acked[partition]) + more for partition in range(PARTITIONS)}
-    wait_for(
-        lambda: all(len(load.history.acked[partition]) >= goal for partition, goal in goals.items()),
-        f"{more} more acknowledgements in each partition",
-        60,
-    )
-
-
 def others_lead(cluster: NetworkedCluster, victim: int) -> bool:
     return all(cluster.partition(TOPIC, index).leader not in (victim, -1) for index in range(PARTITIONS))
 
@@ -48,7 +38,7 @@ def test_a_leader_cut_off_loses_nothing_that_was_acknowledged(cluster: Networked
     """Once from the other nodes, so that clients still reach a leader that cannot acknowledge; once from everybody;
     and once the active controller, which leads a partition too."""
     with Load(cluster, TOPIC, PARTITIONS, IMPATIENT) as load:
-        go_on(load)
+        load.go_on_everywhere(AFTER_FAULT)
         victims = [
             (cluster.leader(TOPIC, 0), cluster.cut_from_nodes),
             (cluster.leader(TOPIC, 1), cluster.cut_from_all),
@@ -56,14 +46,14 @@ def test_a_leader_cut_off_loses_nothing_that_was_acknowledged(cluster: Networked
         for victim, cut in victims:
             cut(victim)
             wait_for(lambda victim=victim: others_lead(cluster, victim), "other leaders", 60)  # type: ignore[misc]
-            go_on(load)
+            load.go_on_everywhere(AFTER_FAULT)
             cluster.heal()
             cluster.wait_in_sync(TOPIC, PARTITIONS)
-            go_on(load)
+            load.go_on_everywhere(AFTER_FAULT)
         controller = cluster.active_controller()
         cluster.cut_from_nodes(controller)
         wait_for(lambda: others_lead(cluster, controller), "other leaders", 60)
-        go_on(load)
+        load.go_on_everywhere(AFTER_FAULT)
         cluster.heal()
         cluster.wait_in_sync(TOPIC, PARTITIONS)
     check_history_and_replicas(cluster, load, TOPIC, PARTITIONS)

@@ -46,12 +46,6 @@ def _logs_of_a_failure(cluster: LocalCluster, request: pytest.FixtureRequest) ->
         cluster.show_logs()
 
 
-def go_on(load: Load, more: int = AFTER_FAULT) -> None:
-    """Wait until the cluster acknowledges again."""
-    goal = load.acked + more
-    wait_for(lambda: load.acked >= goal, f"{more} more acknowledgements", 60)
-
-
 def check(cluster: LocalCluster, load: Load) -> None:
     check_history_and_replicas(cluster, load, TOPIC, PARTITIONS)
 
@@ -61,12 +55,12 @@ def check(cluster: LocalCluster, load: Load) -> None:
 def test_leaders_killed_and_restarted_under_load(cluster: LocalCluster) -> None:
     draw = random.Random(7)
     with Load(cluster, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         for _ in range(3):
             victim = cluster.leader(TOPIC, draw.randrange(PARTITIONS))
             begun = time.monotonic()
             cluster.kill(victim)
-            go_on(load)
+            load.go_on(AFTER_FAULT)
             print(f"kill -9 of node {victim}: longest gap {load.longest_gap_s(begun):.2f} s")
             cluster.up()
             cluster.wait_in_sync(TOPIC, PARTITIONS)
@@ -77,10 +71,10 @@ def test_leaders_killed_and_restarted_under_load(cluster: LocalCluster) -> None:
 @pytest.mark.invariant("P4", "M2")
 def test_the_active_controller_killed_under_load(cluster: LocalCluster) -> None:
     with Load(cluster, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         victim = cluster.active_controller()
         cluster.kill(victim)
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         assert cluster.active_controller() != victim
         cluster.up()
         cluster.wait_in_sync(TOPIC, PARTITIONS)
@@ -91,13 +85,13 @@ def test_the_active_controller_killed_under_load(cluster: LocalCluster) -> None:
 @pytest.mark.invariant("P11", "P4")
 def test_a_paused_leader_is_replaced_and_cannot_acknowledge_when_it_wakes(cluster: LocalCluster) -> None:
     with Load(cluster, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         victim = cluster.leader(TOPIC, 0)
         cluster.pause(victim)
         wait_for(lambda: cluster.partition(TOPIC, 0).leader not in (victim, -1), "another leader", 30)
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         cluster.resume(victim)
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         cluster.wait_in_sync(TOPIC, PARTITIONS)
     check(cluster, load)
 
@@ -105,11 +99,11 @@ def test_a_paused_leader_is_replaced_and_cannot_acknowledge_when_it_wakes(cluste
 @pytest.mark.row(77)
 def test_controlled_shutdown_hands_over_first(cluster: LocalCluster) -> None:
     with Load(cluster, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         for victim in cluster.ids:
             begun = time.monotonic()
             cluster.stop(victim)
-            go_on(load)
+            load.go_on(AFTER_FAULT)
             print(f"controlled stop of node {victim}: longest gap {load.longest_gap_s(begun):.2f} s")
             assert "broker.left" in cluster.log(victim)
             cluster.up()
@@ -121,11 +115,11 @@ def test_controlled_shutdown_hands_over_first(cluster: LocalCluster) -> None:
 @pytest.mark.invariant("P13")
 def test_all_nodes_killed_and_started_again(cluster: LocalCluster) -> None:
     with Load(cluster, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         for node_id in cluster.ids:
             cluster.kill(node_id)
         cluster.up()
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         cluster.wait_in_sync(TOPIC, PARTITIONS)
     check(cluster, load)
 
@@ -144,7 +138,7 @@ def test_preferred_leaders_return_by_themselves(cluster: LocalCluster) -> None:
 def test_a_node_returns_with_an_empty_disk(cluster: LocalCluster) -> None:
     """Its data comes from the others; as a voter it is another one, so a controller keeps its log elsewhere."""
     with Load(cluster, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         victim = next(n for n in cluster.ids if n != cluster.active_controller())
         cluster.kill(victim)
         for partition in range(PARTITIONS):
@@ -153,7 +147,7 @@ def test_a_node_returns_with_an_empty_disk(cluster: LocalCluster) -> None:
                 path.unlink()
             folder.rmdir()
         cluster.up()
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         cluster.wait_in_sync(TOPIC, PARTITIONS)
     check(cluster, load)
 

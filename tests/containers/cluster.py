@@ -1,10 +1,9 @@
 """A cluster of containers for tests, started from a compose file of the checkout, and what an engine can do to it."""
 
-import socket
 import tempfile
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from testcontainers.compose import DockerCompose
@@ -12,19 +11,11 @@ from testcontainers.compose import DockerCompose
 from rookery.client.local.cluster_file import ClusterFile
 from tests.cluster.local import LocalCluster, wait_for
 from tests.containers.image import run
+from tests.ports import free_ports
 from tests.tidy.source import ROOT
 
 STOP_S = 30
 NODES = (1, 2, 3)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 class ContainerCluster(LocalCluster):

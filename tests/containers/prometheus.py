@@ -14,7 +14,8 @@ import yaml
 
 from tests import needs
 from tests.cluster.local import wait_for
-from tests.containers.cluster import fetch, free_ports
+from tests.containers.cluster import fetch
+from tests.ports import free_ports
 from tests.unit.deploy.compose import DEPLOY
 
 INTERVAL = "1s"

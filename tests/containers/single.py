@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tests.cluster.local import wait_for
-from tests.containers.cluster import fetch, free_ports
+from tests.containers.cluster import fetch
 from tests.containers.image import run
+from tests.ports import free_ports
 
 HOST = "127.0.0.1"
 

@@ -22,12 +22,6 @@ def _topic(cluster: ContainerCluster) -> None:
     cluster.wait_in_sync(TOPIC, PARTITIONS)
 
 
-def go_on(load: Load, more: int = AFTER_FAULT) -> None:
-    """Wait until the cluster acknowledges again."""
-    goal = load.acked + more
-    wait_for(lambda: load.acked >= goal, f"{more} more acknowledgements", 60)
-
-
 def at_rest(load: Load) -> int:
     """How much was acknowledged in all, once nothing is any more: answers that were on their way have come in."""
     seen: list[int] = []
@@ -74,11 +68,11 @@ def test_the_compose_file_brings_up_a_healthy_cluster(cluster: ContainerCluster)
 @pytest.mark.invariant("P1", "P4")
 def test_a_leader_is_killed(mended: ContainerCluster) -> None:
     with Load(mended, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         victim = mended.leader(TOPIC, 0)
         begun = time.monotonic()
         mended.kill(victim)
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         tell_gap(f"kill of node {victim}, a leader", load, begun)
         mended.start(victim)
         whole(mended)
@@ -89,11 +83,11 @@ def test_a_leader_is_killed(mended: ContainerCluster) -> None:
 @pytest.mark.invariant("P4", "M2")
 def test_the_active_controller_is_killed(mended: ContainerCluster) -> None:
     with Load(mended, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         victim = mended.active_controller()
         begun = time.monotonic()
         mended.kill(victim)
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         assert mended.active_controller() != victim
         tell_gap(f"kill of node {victim}, the active controller", load, begun)
         mended.start(victim)
@@ -106,7 +100,7 @@ def test_the_active_controller_is_killed(mended: ContainerCluster) -> None:
 def test_two_of_three_are_killed_and_come_back(mended: ContainerCluster) -> None:
     """Nothing is acknowledged meanwhile: one replica is fewer than min.insync.replicas."""
     with Load(mended, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         begun = time.monotonic()
         for victim in (1, 2):
             mended.kill(victim)
@@ -114,7 +108,7 @@ def test_two_of_three_are_killed_and_come_back(mended: ContainerCluster) -> None
         wait_for(lambda: not mended.active_controllers(), "the last node to be no controller")
         assert load.acked == stalled
         mended.start(1, 2)
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         tell_gap("kill of two nodes of three, until they were back", load, begun)
         whole(mended)
     check(load)
@@ -124,15 +118,15 @@ def test_two_of_three_are_killed_and_come_back(mended: ContainerCluster) -> None
 @pytest.mark.invariant("P4", "P11")
 def test_a_leader_is_paused(mended: ContainerCluster) -> None:
     with Load(mended, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         victim = mended.leader(TOPIC, 0)
         begun = time.monotonic()
         mended.pause(victim)
         wait_for(lambda: mended.partition(TOPIC, 0).leader not in (victim, -1), "another leader")
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         tell_gap(f"pause of node {victim}, a leader", load, begun)
         mended.resume(victim)
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         whole(mended)
     check(load)
 
@@ -141,15 +135,15 @@ def test_a_leader_is_paused(mended: ContainerCluster) -> None:
 @pytest.mark.invariant("P4", "P11")
 def test_a_leader_is_cut_off_from_everybody(mended: ContainerCluster) -> None:
     with Load(mended, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         victim = mended.leader(TOPIC, 0)
         begun = time.monotonic()
         mended.disconnect(victim)
         wait_for(lambda: mended.partition(TOPIC, 0).leader not in (victim, -1), "another leader")
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         tell_gap(f"node {victim}, a leader, cut off", load, begun)
         mended.reconnect(victim)
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         whole(mended)
     check(load)
 
@@ -158,12 +152,12 @@ def test_a_leader_is_cut_off_from_everybody(mended: ContainerCluster) -> None:
 @pytest.mark.invariant("P4")
 def test_a_rolling_restart(mended: ContainerCluster) -> None:
     with Load(mended, TOPIC, PARTITIONS) as load:
-        go_on(load)
+        load.go_on(AFTER_FAULT)
         for node_id in mended.ids:
             begun = time.monotonic()
             mended.stop(node_id)
             assert '"event": "broker.left"' in mended.log(node_id)
-            go_on(load)
+            load.go_on(AFTER_FAULT)
             tell_gap(f"controlled stop of node {node_id}", load, begun)
             mended.start(node_id)
             whole(mended)

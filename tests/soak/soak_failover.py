@@ -45,7 +45,7 @@ def main(budget_s: float) -> dict[str, object]:
 
 def _round(cluster: NetworkedCluster, load: Load, rng: random.Random, totals: Counter[str]) -> float:
     """One fault and its end; the longest time without any acknowledgement."""
-    _go_on(load)
+    load.go_on_everywhere(AFTER_FAULT)
     fault, begun = rng.choice(FAULTS), time.monotonic()
     victim = cluster.active_controller() if rng.random() < 0.3 else cluster.leader(TOPIC, rng.randrange(PARTITIONS))
     totals[fault] += 1
@@ -62,7 +62,7 @@ def _round(cluster: NetworkedCluster, load: Load, rng: random.Random, totals: Co
         cluster.cut_from_all(victim)
     wait_for(lambda: _others_lead(cluster, victim), f"other leaders after {fault} of node {victim}", 60)
     if rng.random() < 0.7:
-        _go_on(load)
+        load.go_on_everywhere(AFTER_FAULT)
     cluster.heal()
     cluster.resume_all()
     cluster.up()
@@ -74,13 +74,3 @@ def _round(cluster: NetworkedCluster, load: Load, rng: random.Random, totals: Co
 
 def _others_lead(cluster: NetworkedCluster, victim: int) -> bool:
     return all(cluster.partition(TOPIC, index).leader not in (victim, -1) for index in range(PARTITIONS))
-
-
-def _go_on(load: Load) -> None:
-    """Wait until every partition acknowledges again."""
-    goals = [len(load.history.acked[partition]) + AFTER_FAULT for partition in range(PARTITIONS)]
-
-    def reached() -> bool:
-        return all(len(load.history.acked[partition]) >= goal for partition, goal in enumerate(goals))
-
-    wait_for(reached, f"{AFTER_FAULT} more acknowledgements in each partition", 60)

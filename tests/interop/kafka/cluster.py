@@ -17,6 +17,7 @@ from tests import needs
 from tests.cluster.local import LocalCluster, wait_for
 from tests.interop.kafka import jars
 from tests.interop.kafka.server import CLUSTER_ID, START_S
+from tests.ports import free_ports
 
 HOST = "127.0.0.1"
 
@@ -26,7 +27,7 @@ class KafkaCluster(LocalCluster):
 
     def __init__(self, folder: Path, nodes: int, options: dict[str, str]) -> None:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._ports = _free_ports(2 * nodes)
+        self._ports = free_ports(2 * nodes)
         super().__init__(folder, nodes, options)
 
     def up(self, nodes: int | None = None, port: int = 0) -> ClusterFile:
@@ -120,17 +121,6 @@ def _refuses(address: str) -> bool:
     host, _, port = address.rpartition(":")
     with socket.socket() as probe:
         return probe.connect_ex((host, int(port))) != 0
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 @contextmanager

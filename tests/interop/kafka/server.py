@@ -6,16 +6,10 @@ import time
 from pathlib import Path
 
 from tests.interop.kafka import jars
+from tests.ports import free_ports
 
 CLUSTER_ID = "kVkM3JZTSbqqQHBcOFkpBw"
 START_S = 90
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class KafkaServer:
@@ -26,7 +20,7 @@ class KafkaServer:
         self._config = folder / "server.properties"
         self._output = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._port, controller = _free_port(), _free_port()
+        self._port, controller = free_ports(2)
         self.bootstrap = f"127.0.0.1:{self._port}"
         options = {
             "process.roles": "broker,controller",
