@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from uuid import uuid4
 
 from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.node import RaftNode
@@ -14,6 +13,7 @@ from rookery.core.config import node as keys
 from rookery.core.config.listeners import Listener, listeners_of
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk, FileDisk
+from rookery.core.ids import new_id
 from rookery.core.log import LogConfig
 from rookery.core.log.folder_files import MetaProperties
 from rookery.core.log.ownership import claim_folder
@@ -81,7 +81,7 @@ def claim_metadata_folder(settings: Settings, disk: Disk) -> MetaProperties:
         metadata_folder(settings),
         node_id=settings[keys.NODE_ID],
         cluster_id=settings[keys.CLUSTER_ID],
-        new_directory_id=uuid4(),
+        new_directory_id=new_id(),
     )
 
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 from rookery.controller.controller import Controller, Work
 from rookery.controller.dispatch import Dispatch
@@ -12,6 +11,7 @@ from rookery.controller.settings import ControllerSettings
 from rookery.controller.snapshots import snapshot_id
 from rookery.core.clock import Clock
 from rookery.core.errors import KafkaError
+from rookery.core.ids import new_id
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.snapshot import snapshot_values
@@ -53,7 +53,7 @@ class ControllerLoop(Service):
             take_snapshot=self._take_snapshot,
             offload=self._offload,
         )
-        self._dispatch = Dispatch(self.controller, uuid4)
+        self._dispatch = Dispatch(self.controller, new_id)
 
     async def ask(self, request: Any, *, timeout_s: float = 30.0) -> Any:
         """The reply to one of core.metadata.requests; raises its KafkaError."""

@@ -9,7 +9,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from rookery.broker.controller_client import ControllerClient
 from rookery.broker.groups.coordinator import GroupCoordinator
@@ -54,6 +54,7 @@ from rookery.core.config.defaults import topic_defaults, topic_settings
 from rookery.core.config.listeners import Listeners
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk
+from rookery.core.ids import new_id
 from rookery.core.log import LogDirFailed
 from rookery.core.log.folder_files import MetaProperties
 from rookery.core.logs import get_logger
@@ -108,7 +109,7 @@ class BrokerRole:
             NodeIdentity(meta.cluster_id, meta.node_id),
             clock=clock,
             config_of=lambda topic: self._options_of(topic)[1],
-            new_id=uuid4,
+            new_id=new_id,
             recovery_threads=settings[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR],
         )
         self.in_sync = InSyncSets(
@@ -204,7 +205,7 @@ class BrokerRole:
         return Membership(
             cluster_id=self._meta.cluster_id,
             node_id=self._meta.node_id,
-            incarnation_id=uuid4(),
+            incarnation_id=new_id(),
             endpoints=tuple(
                 im.Endpoint(each.name, each.advertised.host or "127.0.0.1", each.advertised.port, each.protocol)
                 for each in self._listeners.clients

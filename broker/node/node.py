@@ -3,7 +3,6 @@
 import asyncio
 import signal
 from dataclasses import dataclass
-from uuid import uuid4
 
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.controller_role import ControllerRole
@@ -19,6 +18,7 @@ from rookery.core.config.defaults import metadata_log_dir
 from rookery.core.config.listeners import listeners_of, parse_address
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk, FileDisk
+from rookery.core.ids import new_id
 from rookery.core.log.ownership import claim_folder
 from rookery.core.logs import get_logger
 from rookery.core.metrics import Metrics
@@ -91,7 +91,7 @@ async def build_node(
         metadata_log_dir(settings),
         node_id=settings[keys.NODE_ID],
         cluster_id=settings[keys.CLUSTER_ID],
-        new_directory_id=uuid4(),
+        new_directory_id=new_id(),
     )
     roles = settings[keys.PROCESS_ROLES]
     controller = None

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
 from rookery.core.config import node as keys
 from rookery.core.config.authorizer import check_authorizer
@@ -11,7 +10,8 @@ from rookery.core.config.defaults import metadata_log_dir
 from rookery.core.config.loading import Loaded, load, read_environment, read_overrides, read_properties
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.config.standalone import complete
-from rookery.core.log.folder_files import META_PROPERTIES, id_text
+from rookery.core.ids import id_text, new_id
+from rookery.core.log.folder_files import META_PROPERTIES
 
 
 def load_settings(config: Path | None, environ: Mapping[str, str], overrides: Sequence[str] = ()) -> Loaded:
@@ -28,7 +28,7 @@ def load_settings(config: Path | None, environ: Mapping[str, str], overrides: Se
     completed = complete(loaded.settings)
     settings = completed.settings
     if completed.alone and not settings[keys.CLUSTER_ID] and not belongs_somewhere(settings):
-        settings = settings.having({keys.CLUSTER_ID.name: id_text(uuid4())})
+        settings = settings.having({keys.CLUSTER_ID.name: id_text(new_id())})
     told = (*loaded.warnings, *completed.notes, *check_authorizer(settings))
     return replace(loaded, settings=settings, warnings=told)
 

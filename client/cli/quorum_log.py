@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from rookery.client.cli.errors import CliError, NotFoundError
 from rookery.core.errors import CorruptMessageError, ErrorCode, KafkaError
-from rookery.core.log.folder_files import id_text
+from rookery.core.ids import id_text
 from rookery.core.metadata.codec import RecordError, decode
 from rookery.core.metadata.features import RELEASE
 from rookery.core.metadata.records import NoOpRecord

@@ -4,14 +4,12 @@
 added as brokers; any other change of shape is refused. Nothing here restarts a node by itself later.
 """
 
-import base64
 import json
 import os
 import shutil
 import signal
 import urllib.error
 import urllib.request
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +19,7 @@ from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
 from rookery.client.local import cluster_file, processes
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
 from rookery.client.local.shape import HOST, NODES_MAX, NodePlan, Shape, controllers_for
+from rookery.core.ids import id_text, new_id
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
@@ -39,10 +38,6 @@ class Wish:
     port: int
     overrides: Mapping[str, str]
     ephemeral: bool
-
-
-def new_cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 def bring_up(wish: Wish, say: Say) -> ClusterFile:
@@ -126,7 +121,7 @@ def _shape(wish: Wish, before: ClusterFile | None) -> Shape:
     """The shape asked for, checked against the one that exists."""
     if before is None:
         port = wish.port or _free_block(wish.nodes)
-        return Shape(new_cluster_id(), wish.folder, port, wish.nodes, controllers_for(wish.nodes))
+        return Shape(id_text(new_id()), wish.folder, port, wish.nodes, controllers_for(wish.nodes))
     if wish.nodes < len(before.nodes):
         raise UsageError(
             f"--nodes {wish.nodes}: the cluster in {wish.folder} has {len(before.nodes)} nodes, and nodes hold data; "

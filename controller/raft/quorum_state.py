@@ -10,8 +10,9 @@ import json
 from rookery.controller.raft.errors import CorruptStateError
 from rookery.controller.raft.ready import QuorumState
 from rookery.controller.raft.voters import ReplicaKey
+from rookery.core.ids import id_text
 from rookery.core.log.checkpoint_file import CheckpointDamaged
-from rookery.core.log.folder_files import id_from, id_text
+from rookery.core.log.folder_files import id_from
 
 FILE = "quorum-state"
 DATA_VERSION = 1

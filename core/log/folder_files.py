@@ -1,8 +1,5 @@
 """The property files that say whose a folder is: `meta.properties`, `partition.metadata`, and the marker of
-a clean shutdown.
-
-Ids are written as Kafka writes them: URL-safe base64 of the 16 bytes, without padding.
-"""
+a clean shutdown."""
 
 import base64
 import binascii
@@ -11,15 +8,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from rookery.core.disk import Disk, replace_file
+from rookery.core.ids import id_text
 from rookery.core.log.checkpoint_file import CheckpointDamaged
 from rookery.core.log.names import PARTITION_METADATA
 
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-
-
-def id_text(value: UUID) -> str:
-    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
 def id_from(path: str, text: str) -> UUID:

@@ -12,6 +12,7 @@ from pathlib import Path
 from rookery.client.local import launcher, processes
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
 from rookery.client.local.shape import NodePlan, Shape
+from rookery.core.ids import id_text, new_id
 from tests.cluster.local import LocalCluster, wait_for
 from tests.cluster.netns import Network, network
 
@@ -24,7 +25,7 @@ class NetworkedCluster(LocalCluster):
 
     def __init__(self, folder: Path, nodes: int, options: dict[str, str], wires: Network) -> None:
         self.wires = wires
-        self._shape = Shape(launcher.new_cluster_id(), folder, PORT, nodes, nodes)
+        self._shape = Shape(id_text(new_id()), folder, PORT, nodes, nodes)
         self._running: dict[int, RunningNode] = {}
         super().__init__(folder, nodes, options)
 

@@ -276,10 +276,10 @@ class World:
             for target, value in (
                 ("rookery.broker.controller_client.open_channel", self.rpc.open_channel),
                 ("rookery.broker.node.broker_role.MetadataFollower", SimMetadataFollower.maker(self)),
-                ("rookery.broker.node.broker_role.uuid4", self.new_id),
+                ("rookery.broker.node.broker_role.new_id", self.new_id),
                 ("rookery.broker.node.broker_role.Random", lambda: Random(f"{world.seed} {next(world._ids)}")),
-                ("rookery.broker.node.node.uuid4", self.new_id),
-                ("rookery.controller.loop.uuid4", self.new_id),
+                ("rookery.broker.node.node.new_id", self.new_id),
+                ("rookery.controller.loop.new_id", self.new_id),
                 ("rookery.broker.server.server.perf_counter", self.loop.time),
             ):
                 stack.enter_context(patch(target, value))
