@@ -30,7 +30,7 @@ from rookery.core.metadata import requests as q
 from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.rpc import BY_REQUEST, Method
-from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.grpc_channel import name_is_unknown, open_channel
 from rookery.core.net.tls import Tls
 from rookery.proto import raft_pb2
 from rookery.proto.raft_pb2_grpc import RaftStub
@@ -41,6 +41,9 @@ PAUSE_S = (0.02, 0.25)
 """First and longest pause before a request is repeated."""
 ATTEMPT_S = 2.0
 """A controller that takes a call and does not answer is given up after this time."""
+ANSWER_S = 30.0
+"""But a change that a user asked for is waited for: asked a second time, the controller would refuse it because it is
+made already. That a controller is gone is noticed by its connection, within seconds."""
 HOLD_S = 3600.0
 CHANNELS_MAX = 16
 ISR_CHANGES_MAX = 1000
@@ -104,6 +107,10 @@ class ControllerClient:
             pause_s = min(2 * pause_s, PAUSE_S[1])
         raise RequestTimedOutError(f"{method.name}: no active controller answered in {timeout_s} s; {_why(last)}")
 
+    async def change(self, request: Any) -> Any:
+        """`call` for what users ask for: repeated only if the connection broke or the controller does not lead."""
+        return await self.call(request, timeout_s=ANSWER_S, attempt_s=ANSWER_S)
+
     async def close(self) -> None:
         channels, self._channels = self._channels, {}
         for channel in channels.values():
@@ -112,31 +119,31 @@ class ControllerClient:
     # -- what handlers ask
 
     async def create_topics(self, request: q.CreateTopicsRequest) -> q.CreateTopicsReply:
-        return _as(q.CreateTopicsReply, await self.call(request))
+        return _as(q.CreateTopicsReply, await self.change(request))
 
     async def delete_topics(self, request: q.DeleteTopicsRequest) -> q.DeleteTopicsReply:
-        return _as(q.DeleteTopicsReply, await self.call(request))
+        return _as(q.DeleteTopicsReply, await self.change(request))
 
     async def create_partitions(self, request: q.CreatePartitionsRequest) -> q.CreatePartitionsReply:
-        return _as(q.CreatePartitionsReply, await self.call(request))
+        return _as(q.CreatePartitionsReply, await self.change(request))
 
     async def alter_configs(self, request: q.AlterConfigsRequest) -> q.AlterConfigsReply:
-        return _as(q.AlterConfigsReply, await self.call(request))
+        return _as(q.AlterConfigsReply, await self.change(request))
 
     async def elect_leaders(self, request: q.ElectLeadersRequest) -> q.ElectLeadersReply:
-        return _as(q.ElectLeadersReply, await self.call(request))
+        return _as(q.ElectLeadersReply, await self.change(request))
 
     async def reassign_partitions(self, request: q.ReassignPartitionsRequest) -> q.ReassignPartitionsReply:
-        return _as(q.ReassignPartitionsReply, await self.call(request))
+        return _as(q.ReassignPartitionsReply, await self.change(request))
 
     async def list_reassignments(self, request: q.ListReassignmentsRequest) -> q.ListReassignmentsReply:
         return _as(q.ListReassignmentsReply, await self.call(request))
 
     async def update_features(self, request: q.UpdateFeaturesRequest) -> q.UpdateFeaturesReply:
-        return _as(q.UpdateFeaturesReply, await self.call(request))
+        return _as(q.UpdateFeaturesReply, await self.change(request))
 
     async def alter_client_quotas(self, request: q.AlterClientQuotasRequest) -> q.AlterClientQuotasReply:
-        return _as(q.AlterClientQuotasReply, await self.call(request))
+        return _as(q.AlterClientQuotasReply, await self.change(request))
 
     async def allocate_producer_ids(self) -> range:
         """A block of producer ids that nobody else was given or will be."""
@@ -216,7 +223,8 @@ class ControllerClient:
 
     async def _attempt(self, method: Method, message: Any, timeout_s: float) -> Any:
         address = self._address
-        call = self._channel(address).unary_unary(
+        channel = self._channel(address)
+        call = channel.unary_unary(
             method.path,
             request_serializer=method.request_message.SerializeToString,
             response_deserializer=method.reply_message.FromString,
@@ -227,6 +235,8 @@ class ControllerClient:
             if error.code() not in _ELSEWHERE:
                 raise _refused(error) from error
             self._turn_from(address, next(self._bootstrap))
+            if name_is_unknown(error) and self._channels.get(address) is channel:
+                del self._channels[address]
             raise
         if not reply.HasField("failure"):
             return method.reply.from_message(reply)

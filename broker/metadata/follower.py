@@ -18,7 +18,7 @@ from rookery.broker.metadata.tail import Tail
 from rookery.core.errors import CorruptMessageError
 from rookery.core.logs import get_logger
 from rookery.core.metadata_log import MetadataListener, SnapshotId, read_snapshot
-from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.grpc_channel import name_is_unknown, open_channel
 from rookery.core.net.tls import Tls
 from rookery.core.service import Service
 from rookery.proto import raft_pb2 as pb
@@ -146,14 +146,18 @@ class MetadataFollower(Service):
                 position=len(data),
             )
             before = len(data)
-            async for piece in self._stub().FetchSnapshot(
-                request, timeout=self._settings.request_timeout_ms / 1000
-            ):
-                if piece.error or piece.size > SNAPSHOT_BYTES_MAX:
-                    self._learn(piece.leader)
-                    raise CorruptMessageError(f"snapshot {snapshot} of {piece.size} bytes: error {piece.error}")
-                data += piece.data
-                size = piece.size
+            try:
+                async for piece in self._stub().FetchSnapshot(
+                    request, timeout=self._settings.request_timeout_ms / 1000
+                ):
+                    if piece.error or piece.size > SNAPSHOT_BYTES_MAX:
+                        self._learn(piece.leader)
+                        raise CorruptMessageError(f"snapshot {snapshot} of {piece.size} bytes: error {piece.error}")
+                    data += piece.data
+                    size = piece.size
+            except grpc.aio.AioRpcError:
+                if len(data) == before:
+                    raise  # else a slow link took its time: go on from there
             if len(data) == before:
                 raise CorruptMessageError(f"snapshot {snapshot} ends at byte {before} of {size}")
         _, values = await asyncio.to_thread(read_snapshot, str(snapshot), bytes(data))
@@ -187,6 +191,8 @@ class MetadataFollower(Service):
         why = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.aio.AioRpcError) else str(error)
         if self._failures == 0:
             _log.warning("metadata.fetch.failed", endpoint=self._endpoint, why=why)
+        if name_is_unknown(error):
+            self._channels.pop(self._endpoint, None)
         self._endpoint = next(self._bootstrap)
         if self._leader.id != NO_LEADER:
             self._leader = pb.Leader(id=NO_LEADER, epoch=self._leader.epoch)

@@ -253,9 +253,14 @@ class RaftNode(Service):
         return self._running.engine.core.describe(self._running.engine.now_ms())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start `work` with this node's tasks. While these are being cancelled it is dropped: it would be, too."""
         if self._group is None:
+            work.close()
             raise NotServingError
-        self._group.create_task(work)
+        try:
+            self._group.create_task(work)
+        except RuntimeError:
+            work.close()
 
     # -- what the core decided (engine.Effects) --------------------------------------------------------------
 

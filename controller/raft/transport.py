@@ -21,7 +21,7 @@ from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.ready import Send
 from rookery.core.errors import CorruptMessageError
 from rookery.core.logs import get_logger
-from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.grpc_channel import name_is_unknown, open_channel
 from rookery.core.net.tls import Tls
 from rookery.proto.raft_pb2_grpc import RaftStub
 
@@ -122,6 +122,8 @@ class Transport:
             self._failed(to, endpoint, request, f"{error.code().name}: {error.details()}")
             if peer is not None:
                 self._note(peer, to, request, error.code())
+                if name_is_unknown(error) and self._peers.get(endpoint) is peer:
+                    del self._peers[endpoint]
         except (ConnectionError, CorruptMessageError, ValueError) as error:
             self._failed(to, endpoint, request, str(error))
         else:

@@ -19,6 +19,8 @@ SERVER_KEEPALIVE_MS = 30_000
 few seconds must not look like one whose connection closed."""
 RECONNECT_MS = (100, 100, 500)
 """First, shortest and longest pause between two attempts to connect."""
+LOOKUP_MS = 500
+"""The shortest time between two lookups of a peer's name: a container may come back at another address."""
 
 Options = Sequence[tuple[str, str | int]]
 
@@ -41,6 +43,7 @@ def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
         ("grpc.initial_reconnect_backoff_ms", first),
         ("grpc.min_reconnect_backoff_ms", shortest),
         ("grpc.max_reconnect_backoff_ms", longest),
+        ("grpc.dns_min_time_between_resolutions_ms", LOOKUP_MS),
         ("grpc.enable_retries", 0),  # callers retry, with their own bounds
         ("grpc.enable_http_proxy", 0),  # a proxy set for the web must not come between nodes
         ("grpc.use_local_subchannel_pool", 1),  # one connection per channel: its end means the peer's end
@@ -67,6 +70,14 @@ def open_channel(
         root_certificates=tls.trusted, private_key=tls.key, certificate_chain=tls.chain
     )
     return grpc.aio.secure_channel(address, credentials, options=options)
+
+
+def name_is_unknown(error: Exception) -> bool:
+    """Whether nobody knows the peer's name, as while its container is down. The channel looks it up again after longer
+    and longer pauses, in the end of two minutes, whatever its options say: drop it, and the next one asks at once."""
+    if not isinstance(error, grpc.aio.AioRpcError) or error.code() != grpc.StatusCode.UNAVAILABLE:
+        return False
+    return "resol" in (error.details() or "")
 
 
 def bind(server: grpc.aio.Server, address: str, tls: Tls | None = None) -> int:

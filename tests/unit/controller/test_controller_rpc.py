@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from rookery.broker.controller_client import ControllerClient
+from rookery.broker.controller_client import ATTEMPT_S, ControllerClient
 from rookery.controller.access import Access
 from rookery.controller.loop import ControllerLoop
 from rookery.controller.quorum import LocalQuorum
@@ -30,6 +30,7 @@ from rookery.core.net.grpc_channel import bind, open_channel, server_options
 from rookery.proto import controller_pb2 as pb
 from rookery.proto import raft_pb2
 from tests.unit.controller.state.clusters import CLUSTER, register_request
+from tests.unit.core.net.test_grpc_channel import UNKNOWN
 
 
 class Served:
@@ -202,6 +203,23 @@ async def test_a_call_survives_a_change_of_leadership(pair: tuple[Served, Served
     assert (await waiting).topics[0].error == 0
 
 
+@pytest.mark.row(53, 79)
+async def test_a_slow_change_is_waited_for_and_not_asked_for_twice(
+    pair: tuple[Served, Served], client: ControllerClient
+) -> None:
+    """Its disk is slow. The second request would be told that the topic exists."""
+    await registered(client, pair[1])
+    late: list[Callable[[], None]] = []
+    pair[1].quorum._soon = late.append
+    waiting = asyncio.create_task(client.create_topics(q.CreateTopicsRequest((q.NewTopic("a", 1, 1),))))
+    done, _ = await asyncio.wait([waiting], timeout=ATTEMPT_S + 0.5)
+    assert not done
+    pair[1].quorum._soon = asyncio.get_running_loop().call_soon
+    for commit in late:
+        commit()
+    assert (await waiting).topics[0].error == 0
+
+
 @pytest.mark.row(69)
 async def test_a_broker_whose_connection_closes_is_fenced_within_the_grace(
     pair: tuple[Served, Served], client: ControllerClient
@@ -265,3 +283,14 @@ async def test_a_bug_in_a_handler_ends_the_service(
     served.loop.controller.submit("x", lambda image: None, lambda reply: None)  # type: ignore[arg-type,return-value]
     with pytest.raises(ZeroDivisionError):
         await serving
+
+
+async def test_a_controller_whose_name_is_unknown_is_looked_up_anew() -> None:
+    """Its container is down. The old channel would look the name up after pauses of up to two minutes."""
+    client = ControllerClient(CLUSTER, 1, [UNKNOWN])
+    before = client._channel(UNKNOWN)
+    method = next(iter(METHODS.values()))
+    with pytest.raises(grpc.aio.AioRpcError):
+        await client._attempt(method, method.request_message(), 30)
+    assert client._channel(UNKNOWN) is not before
+    await client.close()

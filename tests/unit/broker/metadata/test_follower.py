@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 
 from rookery.broker.metadata.follower import FollowerSettings, MetadataFollower
-from tests.unit.controller.raft_driver.nodes import CLUSTER_ID, Nodes, Words, nodes, until
+from tests.unit.controller.raft_driver.nodes import CLUSTER_ID, Member, Nodes, Words, nodes, until
 from tests.unit.controller.raft_driver.test_node import snapshot, words
+from tests.unit.core.net.test_grpc_channel import UNKNOWN
 
 
 @asynccontextmanager
@@ -56,19 +60,57 @@ async def test_it_goes_on_after_a_failover(tmp_path: Path) -> None:
         assert heard.leader == second.words.leader
 
 
+async def fill(cluster: Nodes, leader: Member) -> list[bytes]:
+    """So much that the log begins with a snapshot of many pieces."""
+    for round_ in range(3):
+        leader.propose(*(b"%d" % round_ + bytes(100_000) for _ in range(60)))
+        expected = [b"%d" % done + bytes(100_000) for done in range(round_ + 1) for _ in range(60)]
+        await cluster.all_have(expected)
+        await snapshot(leader)
+    return expected
+
+
 @pytest.mark.invariant("R15", "M12")
 async def test_a_late_broker_starts_from_the_snapshot(tmp_path: Path) -> None:
     async with nodes(tmp_path, 1) as cluster:
         leader = await cluster.leader()
-        for round_ in range(3):
-            leader.propose(*(b"%d" % round_ + bytes(100_000) for _ in range(60)))
-            expected = [b"%d" % done + bytes(100_000) for done in range(round_ + 1) for _ in range(60)]
-            await cluster.all_have(expected)
-            await snapshot(leader)
+        expected = await fill(cluster, leader)
         leader.propose(b"tail")
         async with follower(cluster) as (_, heard):
             await until("the broker has all", lambda: heard.values == [*expected, b"tail"])
             assert len(heard.snapshots) == 1
+
+
+class Torn:
+    """A stub whose every call for a snapshot breaks after one piece."""
+
+    def __init__(self, stub: Any, positions: list[int]) -> None:
+        self.Fetch = stub.Fetch
+        self._fetch_snapshot = stub.FetchSnapshot
+        self._positions = positions
+
+    async def FetchSnapshot(self, request: Any, timeout: float) -> AsyncIterator[Any]:
+        self._positions.append(request.position)
+        call = self._fetch_snapshot(request, timeout=30)
+        async for piece in call:
+            yield piece
+            call.cancel()
+            break
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, nothing, nothing, details="slow")
+
+
+@pytest.mark.invariant("R15")
+async def test_a_snapshot_is_gone_on_with_where_a_slow_link_left_off(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 1) as cluster:
+        expected = await fill(cluster, await cluster.leader())
+        positions: list[int] = []
+        async with follower(cluster) as (made, heard):
+            whole = made._stub
+            made._stub = lambda: Torn(whole(), positions)  # type: ignore[method-assign]
+            await until("the broker has all", lambda: heard.values == expected)
+        assert len(positions) > 1
+        assert positions == sorted(set(positions))
 
 
 async def test_a_broker_of_another_cluster_gets_nothing_and_harms_nobody(tmp_path: Path) -> None:
@@ -83,3 +125,11 @@ async def test_a_broker_of_another_cluster_gets_nothing_and_harms_nobody(tmp_pat
 def test_a_broker_needs_to_know_where_to_look() -> None:
     with pytest.raises(ValueError, match=r"controller\.quorum\.bootstrap\.servers"):
         MetadataFollower(FollowerSettings(CLUSTER_ID, 1, ()), Words())
+
+
+async def test_a_controller_whose_name_is_unknown_is_looked_up_anew(tmp_path: Path) -> None:
+    """With the same channel it would be after pauses of up to two minutes."""
+    async with follower(Nodes(tmp_path, 1), bootstrap=(UNKNOWN,)) as (made, _):
+        made._stub()
+        first = made._channels[UNKNOWN]
+        await until("another channel", lambda: made._channels.get(UNKNOWN, first) is not first)

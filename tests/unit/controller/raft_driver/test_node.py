@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from rookery.controller.quorum import SnapshotId
+from rookery.controller.raft.service import NotServingError
+from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.core.disk import MemoryDisk
 from rookery.core.errors import NotControllerError, RecordListTooLargeError, RequestTimedOutError
 from rookery.core.log import LogDirFailed
-from tests.unit.controller.raft_driver.nodes import Member, nodes, until
+from tests.unit.controller.raft_driver.nodes import Member, Nodes, nodes, until
+from tests.unit.core.net.test_grpc_channel import UNKNOWN
 
 
 def words(first: int, count: int) -> list[bytes]:
@@ -150,6 +153,41 @@ async def test_a_fresh_read_needs_a_majority_that_still_follows(tmp_path: Path) 
                 await member.stop()
         with pytest.raises((NotControllerError, RequestTimedOutError)):
             await leader.node.read_index(5)
+
+
+async def test_what_is_begun_while_the_node_stops_is_dropped(tmp_path: Path) -> None:
+    """The core may have decided to send something when its tasks are cancelled."""
+
+    async def work() -> None: ...
+
+    async with nodes(tmp_path, 1) as cluster:
+        member = await cluster.leader()
+        task = member.node._task
+        assert task is not None
+        task.cancel()
+        while not task.done():
+            member.node._spawn(work())
+            await asyncio.sleep(0)
+        member.node._spawn(work())
+        await member.stop()
+        with pytest.raises(NotServingError):
+            member.node._spawn(work())
+
+
+async def test_a_voter_whose_name_is_unknown_is_looked_up_anew(tmp_path: Path) -> None:
+    """With the same channel it would be after pauses of up to two minutes."""
+    made = Nodes(tmp_path, 1)
+    (me,) = made.voters
+    away = Voter(ReplicaKey(2, UNKNOWN_DIRECTORY), UNKNOWN)
+    member = made.member(me.id, me.endpoint, VoterSet([me, away]))
+    await member.start()
+    try:
+        peers = member.node.running().transport._peers
+        await until("a call to the other voter", lambda: UNKNOWN in peers)
+        first = peers[UNKNOWN]
+        await until("another channel", lambda: peers.get(UNKNOWN, first) is not first)
+    finally:
+        await member.stop()
 
 
 async def test_a_disk_that_cannot_sync_stops_the_node(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ async def test_a_closed_connection_of_a_held_fetch_is_noticed_at_once(tmp_path: 
         await until("the leader holds the fetch", lambda: leader.node.running().calls.waiting > 0)
         await channel.close()
         held.cancel()
-        await until("the leader noticed", lambda: closed == [77], within_s=2)
+        await until("the leader noticed", lambda: closed == [77])
 
 
 async def test_a_busy_port_is_named(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async def ask(endpoint: str, tls: Tls | None, request: Message) -> str:
     channel = open_channel(endpoint, tls)
     stub = RaftStub(channel)  # type: ignore[no-untyped-call]
     try:
-        await getattr(stub, type(request).__name__.removesuffix("Request"))(request, timeout=3)
+        await getattr(stub, type(request).__name__.removesuffix("Request"))(request, timeout=30)
     except grpc.aio.AioRpcError as error:
         return error.code().name
     finally:

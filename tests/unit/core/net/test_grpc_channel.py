@@ -6,11 +6,14 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import pytest
 
-from rookery.core.net.grpc_channel import bind, open_channel, server_options
+from rookery.core.net.grpc_channel import bind, name_is_unknown, open_channel, server_options
 from tests.cluster.quorum import free_ports
 
-AWAY_S = 5.5
+AWAY_S = 10.0
+UNKNOWN = f"{64 * 'x'}:9093"
+"""No name has a part as long as this, so none of the world's name servers is asked."""
 
 
 class Echo(grpc.GenericRpcHandler):
@@ -38,8 +41,8 @@ async def answered(call: Any) -> bool:
         return False
 
 
-async def test_a_peer_that_was_away_for_seconds_is_reached_again_within_one() -> None:
-    """gRPC's own back-off would by then wait four seconds between two attempts."""
+async def test_a_peer_that_was_away_for_seconds_is_reached_again_soon() -> None:
+    """gRPC's own back-off would by then wait more than five seconds between two attempts."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
     server = await serve(address)
     channel = open_channel(address)
@@ -53,9 +56,19 @@ async def test_a_peer_that_was_away_for_seconds_is_reached_again_within_one() ->
             await asyncio.sleep(0.1)
         assert failures > 10
         server = await serve(address)
-        async with asyncio.timeout(1.5):
+        async with asyncio.timeout(4):
             while not await answered(call):
                 await asyncio.sleep(0.02)
     finally:
         await channel.close()
         await server.stop(None)
+
+
+async def test_a_name_that_nobody_knows_is_told_from_a_peer_that_is_away() -> None:
+    for address, unknown in ((UNKNOWN, True), (f"127.0.0.1:{free_ports(1)[0]}", False)):
+        channel = open_channel(address)
+        call: Any = channel.unary_unary("/any/method")
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await call(b"hello", timeout=30)
+        assert name_is_unknown(failed.value) == unknown, failed.value.details()
+        await channel.close()
