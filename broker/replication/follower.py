@@ -356,7 +356,7 @@ class LeaderFollower:
 
     def _next_retry_s(self) -> float | None:
         now = self._clock.monotonic()
-        waiting = [aside.until - now for aside in self._aside.values() if now < aside.until < _FOREVER]
+        waiting = [max(0.0, aside.until - now) for aside in self._aside.values() if aside.until < _FOREVER]
         return min(waiting, default=None)
 
     # --- answers --------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rookery.client.local.shape import HOST, NodePlan
@@ -88,14 +89,19 @@ def port_is_free(port: int) -> bool:
 def holder_of(port: int) -> str:
     """Which process listens on a port, as far as this user may see: ``pid 4711 (java)``, or an empty text."""
     inodes = _listening_inodes(port)
-    for link in Path("/proc").glob("[0-9]*/fd/*") if inodes else ():
+    for pid in filter(str.isdigit, os.listdir("/proc")) if inodes else ():
         try:
-            if os.readlink(link) in inodes:
-                pid = link.parts[2]
+            if not inodes.isdisjoint(_open_files(pid)):
                 return f"pid {pid} ({Path(f'/proc/{pid}/comm').read_text().strip()})"
-        except OSError:
+        except OSError:  # another user's, or it has ended
             continue
     return ""
+
+
+def _open_files(pid: str) -> Iterator[str]:
+    for link in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):  # closed meanwhile
+            yield os.readlink(f"/proc/{pid}/fd/{link}")
 
 
 def _listening_inodes(port: int) -> set[str]:

@@ -4,7 +4,8 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import aiofiles
 import aiofiles.os
@@ -12,6 +13,7 @@ import aiofiles.os
 from rookery.core.disk.port import Buffer
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+T = TypeVar("T")
 Synced = Callable[[float], None]
 """Told how many seconds a device took, in whatever thread waited for it."""
 
@@ -107,10 +109,16 @@ class FileDisk:
             os.close(fd)
 
     async def load(self, path: str) -> bytes:
+        return await _to_its_end(self._load(path))
+
+    async def replace(self, path: str, data: Buffer) -> None:
+        await _to_its_end(self._replace(path, data))
+
+    async def _load(self, path: str) -> bytes:
         async with aiofiles.open(path, "rb") as file:
             return await file.read()
 
-    async def replace(self, path: str, data: Buffer) -> None:
+    async def _replace(self, path: str, data: Buffer) -> None:
         temporary = path + ".tmp"
         async with aiofiles.open(temporary, "wb") as file:
             await file.write(data)
@@ -119,3 +127,15 @@ class FileDisk:
         await aiofiles.os.replace(temporary, path)
         await asyncio.to_thread(self.sync_dir, os.path.dirname(path))
 
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """No thread stops because somebody is cancelled: whoever waits for one leaves only when it has let go of the file.
+    Else the file stays open, and the next writer shares the temporary one with a thread that still writes."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # nobody is left to hear it
+        raise

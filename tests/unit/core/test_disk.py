@@ -1,7 +1,10 @@
 """The disk port: both disks keep the same promises, and the one in memory breaks the others on purpose."""
 
+import asyncio
 import errno
+import os
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +66,33 @@ async def test_files_are_replaced_whole_on_and_off_the_loop(place: tuple[Disk, s
     await disk.replace(f"{root}/c", b"two")
     assert await disk.load(f"{root}/c") == b"two"
     assert disk.list(root) == ["c"]
+
+
+@pytest.mark.invariant("S7")
+async def test_whoever_is_cancelled_leaves_when_the_file_is_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread goes on whatever becomes of its task; nobody else may write the temporary file meanwhile."""
+    disk, path = FileDisk(), str(tmp_path / "checkpoint")
+    fsync, begun, go_on = os.fsync, threading.Event(), threading.Event()
+
+    def sync(fd: int) -> None:
+        begun.set()
+        assert go_on.wait(30)
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    first = asyncio.create_task(disk.replace(path, b"first"))
+    assert await asyncio.to_thread(begun.wait, 30)
+    first.cancel()
+    done, _ = await asyncio.wait([first], timeout=0.05)
+    assert not done
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert os.listdir(tmp_path) == ["checkpoint"]
+    await disk.replace(path, b"second")
+    assert await disk.load(path) == b"second"
 
 
 @pytest.mark.invariant("S7")
