@@ -131,6 +131,7 @@ class Cluster:
         self._network = network
         self._connections: dict[str, Connection] = {}
         self._opening: dict[str, asyncio.Lock] = {}
+        self._turn = 0
         self.request_timeout_s = request_timeout_s
         self.view = ClusterView()
 
@@ -178,6 +179,7 @@ class Cluster:
         """A partition's view; an error if there is no such partition."""
         view = (await self.topic(topic)).partitions.get(index)
         if view is None:
+            self.forget(topic)  # told by a node that had not heard of it; the next look asks again
             raise UnknownTopicOrPartitionError(f"{topic!r} has no partition {index}")
         return view
 
@@ -195,13 +197,18 @@ class Cluster:
         return await self.retrying(attempt, timeout_s)
 
     def forget(self, topic: str) -> None:
-        """What is known of a topic proved wrong; the next look asks again."""
+        """What is known of a topic proved wrong; the next look asks again, and another node."""
+        self.turn()
         self.view = ClusterView(
             self.view.cluster_id,
             self.view.controller_id,
             self.view.nodes,
             {name: view for name, view in self.view.topics.items() if name != topic},
         )
+
+    def turn(self) -> None:
+        """The node asked last may know less than others, or does not answer: ask another one next."""
+        self._turn += 1
 
     async def ask(
         self,
@@ -218,16 +225,18 @@ class Cluster:
         return await connection.request(api, version, request, timeout_s or self.request_timeout_s)
 
     async def ask_any(self, api: Api[Req, Resp], request: Req, *, at_most: int | None = None) -> Resp:
-        """Ask the first node that answers: known ones first, then the bootstrap addresses."""
+        """Ask the first node that answers: known ones first, in turn, then the bootstrap addresses."""
         known = [(node.host, node.port) for node in self.view.nodes.values()]
+        first = self._turn % (len(known) or 1)
         reasons = []
-        for host, port in dict.fromkeys([*known, *self._bootstrap]):
+        for host, port in dict.fromkeys([*known[first:], *known[:first], *self._bootstrap]):
             try:
                 connection = await self.connection(host, port)
                 version = connection.version_for(api, at_most)
                 return await connection.request(api, version, request, self.request_timeout_s)
             except (OSError, ConnectionLostError) as error:
                 reasons.append(f"{host}:{port}: {error}")
+                self.turn()
         raise BootstrapError("no node could be reached; " + "; ".join(reasons))
 
     async def connection(self, host: str, port: int) -> Connection:

@@ -3,22 +3,22 @@
 from functools import lru_cache
 from struct import Struct
 
-_SEED = 0x9747B28C
-_M = 0x5BD1E995
+SEED = 0x9747B28C
+M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
     """Murmur 2 in 32 bits, as an unsigned number."""
     length = len(data)
-    h = _SEED ^ length
+    h = SEED ^ length
     for k in _words(length >> 2).unpack_from(data):
-        k = k * _M & _MASK
-        h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
+        k = k * M & _MASK
+        h = (h * M ^ (k ^ k >> 24) * M) & _MASK
     if length & 3:
-        h = (h ^ int.from_bytes(data[length & ~3 :], "little")) * _M & _MASK
+        h = (h ^ int.from_bytes(data[length & ~3 :], "little")) * M & _MASK
     h ^= h >> 13
-    h = h * _M & _MASK
+    h = h * M & _MASK
     return h ^ (h >> 15)
 
 

@@ -1,7 +1,7 @@
 """Writes records and waits until the cluster has them: one batch per partition, retried where that helps.
 
-This is the plain sender: no background thread, no lingering, no producer id. A retry after a lost answer can
-therefore store a record twice.
+This is the plain sender: no background thread, no lingering. With acks=all a batch that is written again, because
+its answer was lost, is stored once; without, a retry can store records twice.
 """
 
 from collections import defaultdict
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rookery.client.cluster import NOT_HEARD, Cluster, check
+from rookery.client.identity import NOT_KNOWN, Identity, Nobody, ProducerId, Stamp
 from rookery.client.partitioner import partition_for_key
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.errors import ErrorCode, KafkaError
@@ -21,8 +22,12 @@ from rookery.core.wire.apis.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from rookery.core.wire.records import Codec, Record, RecordHeader, build_batch
+from rookery.core.wire.compression import compress
+from rookery.core.wire.primitives import Buffer
+from rookery.core.wire.record import encode_records
+from rookery.core.wire.records import BatchHeader, Codec, Record, RecordHeader, frame_batch
 
+ALL = -1
 DELIVERY_TIMEOUT_S = 120.0
 REQUEST_TIMEOUT_MS = 30_000
 
@@ -38,6 +43,16 @@ class Outgoing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Encoded:
+    """Records as a batch holds them, their offsets counted from 0 and their times from the first one's."""
+
+    records: Buffer
+    count: int
+    first_time: int
+    newest_time: int
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """Where a record landed."""
 
@@ -46,17 +61,19 @@ class Written:
 
 
 class Sender:
-    """Writes to one topic."""
+    """Writes to one topic. An identity can be shared by the senders of one cluster; without one it gets its own."""
 
     def __init__(
         self,
         cluster: Cluster,
         topic: str,
         *,
-        acks: int = -1,
+        acks: int = ALL,
         codec: Codec = Codec.NONE,
         clock: Clock | None = None,
         create: bool = True,
+        identity: Identity | None = None,
+        timeout_s: float = DELIVERY_TIMEOUT_S,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
@@ -64,6 +81,8 @@ class Sender:
         self._codec = codec
         self._clock = clock or SystemClock()
         self._create = create
+        self._identity = (identity or ProducerId(cluster)) if acks == ALL else Nobody()
+        self._timeout_s = timeout_s
         self._turn = 0
 
     async def send(self, records: Sequence[Outgoing]) -> list[Written]:
@@ -92,28 +111,31 @@ class Sender:
     async def write(self, partition: int, records: Sequence[Outgoing]) -> int:
         """Write one batch to a partition, whatever the records say of theirs; returns the first one's offset."""
         now = self._clock.wall_ms()
-        batch = build_batch(
-            [
-                Record(
-                    offset=place,
-                    timestamp=now if record.timestamp is None else record.timestamp,
-                    key=record.key,
-                    value=record.value,
-                    headers=list(record.headers),
-                )
-                for place, record in enumerate(records)
-            ],
-            codec=self._codec,
-        )
+        times = [now if record.timestamp is None else record.timestamp for record in records]
+        placed = [
+            Record(place, time, record.key, record.value, record.headers)
+            for place, (time, record) in enumerate(zip(times, records, strict=True))
+        ]
+        encoded = encode_records(placed, 0, times[0])
+        return await self.deliver(partition, Encoded(encoded, len(records), times[0], max(times)))
 
-        async def attempt() -> int:
-            try:
-                return await self._produce(partition, batch)
-            except (KafkaError, ConnectionLostError, OSError):
-                self._cluster.forget(self._topic)
-                raise
+    async def deliver(self, partition: int, records: Encoded) -> int:
+        """Write one batch of records that are encoded already, behind those that are being written there."""
+        packed = compress(self._codec, records.records)
+        async with self._identity.turn((self._topic, partition), records.count) as turn:
 
-        return await self._cluster.retrying(attempt, DELIVERY_TIMEOUT_S, also=NOT_HEARD)
+            async def attempt() -> int:
+                batch = frame_batch(packed, _header(records, self._codec, turn.stamp))
+                try:
+                    return await self._produce(partition, batch)
+                except NOT_KNOWN:
+                    await turn.renew()
+                    raise
+                except (KafkaError, ConnectionLostError, OSError):
+                    self._cluster.forget(self._topic)
+                    raise
+
+            return await self._cluster.retrying(attempt, self._timeout_s, also=(*NOT_HEARD, *NOT_KNOWN))
 
     async def _produce(self, partition: int, batch: bytearray) -> int:
         leader = await self._cluster.leader(self._topic, partition)
@@ -137,3 +159,16 @@ def _base_offset(answer: PartitionProduceResponse, where: str) -> int:
         reasons = [f"record {e.batch_index}: {e.batch_index_error_message}" for e in answer.record_errors]
         check(answer.error_code, where, "; ".join(filter(None, [answer.error_message, *reasons])))
     return answer.base_offset
+
+
+def _header(records: Encoded, codec: Codec, stamp: Stamp) -> BatchHeader:
+    return BatchHeader.to_write(
+        attributes=codec,
+        last_offset_delta=records.count - 1,
+        base_timestamp=records.first_time,
+        max_timestamp=records.newest_time,
+        producer_id=stamp.producer_id,
+        producer_epoch=stamp.epoch,
+        base_sequence=stamp.sequence,
+        record_count=records.count,
+    )

@@ -3,7 +3,6 @@
 import argparse
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 from rookery.client.cli.common import add_bootstrap
@@ -54,20 +53,30 @@ def _archive(arguments: argparse.Namespace) -> int:
         bootstrap=arguments.bootstrap,
         topics=arguments.topics,
         output=arguments.output,
-        checkpoint=arguments.checkpoint or str(Path(arguments.output) / WHERE_CHECKPOINTS_ARE),
+        checkpoint=arguments.checkpoint or checkpoint_in(arguments.output),
         follow=arguments.follow,
         interval=arguments.every,
         offsets_max=arguments.batch,
         options=options,
     )
-    spark = archive.open_session(arguments.master, settings)
+    try:
+        spark = archive.open_session(arguments.master, settings)
+    except PySparkException as error:
+        raise CliError(f"Spark does not start: {_reason(error)}. It needs Java 17") from error
     try:
         archive.watch(archive.start(spark, job), lambda line: print(line, file=sys.stderr, flush=True))
+    except archive.OtherCheckpointError as error:
+        raise CliError(str(error)) from error
     except PySparkException as error:
         raise CliError(f"the archive stopped: {_reason(error)}") from error
     finally:
         spark.stop()
     return 0
+
+
+def checkpoint_in(output: str) -> str:
+    """Where the job's place is kept unless told otherwise; the output may be a URL."""
+    return f"{output.rstrip('/')}/{WHERE_CHECKPOINTS_ARE}"
 
 
 def _reason(error: Exception) -> str:

@@ -65,8 +65,13 @@ def rows_of(spark: SparkSession, job: ArchiveJob) -> DataFrame:
     return rows.selectExpr("*", "to_date(timestamp) as date")
 
 
+class OtherCheckpointError(Exception):
+    """The files were written with a checkpoint that is not this one."""
+
+
 def start(spark: SparkSession, job: ArchiveJob) -> StreamingQuery:
     """Begin, or go on from the checkpoint."""
+    _check_checkpoint(spark, job)
     writer = (
         rows_of(spark, job)
         .writeStream.format("parquet")
@@ -78,6 +83,30 @@ def start(spark: SparkSession, job: ArchiveJob) -> StreamingQuery:
     if job.follow:
         return writer.trigger(processingTime=job.interval).start()
     return writer.trigger(availableNow=True).start()
+
+
+def _check_checkpoint(spark: SparkSession, job: ArchiveJob) -> None:
+    """Spark's file sink passes over batches whose number it has seen: with a checkpoint that counts anew, or that is
+    older than the files, these batches would be lost without a word."""
+    written = _newest(spark, f"{job.output}/_spark_metadata")
+    planned = _newest(spark, f"{job.checkpoint}/offsets")
+    if written > planned:
+        raise OtherCheckpointError(
+            f"{job.output} holds batches up to {written}, the checkpoint {job.checkpoint} "
+            f"{'has none yet' if planned < 0 else f'knows them up to {planned}'}: records would be left out. "
+            "Give the checkpoint that the files were written with, or write to another folder"
+        )
+
+
+def _newest(spark: SparkSession, folder: str) -> int:
+    """The highest number among the files of a log of Spark's, wherever it keeps them; -1 without any."""
+    context: Any = spark.sparkContext
+    path = context._jvm.org.apache.hadoop.fs.Path(folder)
+    files = path.getFileSystem(context._jsc.hadoopConfiguration())
+    if not files.exists(path):
+        return -1
+    names = [each.getPath().getName().removesuffix(".compact") for each in files.listStatus(path)]
+    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def watch(query: StreamingQuery, say: Callable[[str], None]) -> None:

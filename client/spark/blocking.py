@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from rookery.client.cluster import Cluster
+from rookery.client.identity import ProducerId
 from rookery.client.spark.kafka_options import Connecting
 
 T = TypeVar("T")
@@ -20,15 +21,17 @@ T = TypeVar("T")
 class BlockingCluster:
     """A cluster whose coroutines run in another thread."""
 
-    def __init__(self, connecting: Connecting) -> None:
+    def __init__(self, connecting: Connecting, cluster: Cluster | None = None) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rookery-client", daemon=True)
         self._thread.start()
-        self.cluster = Cluster(
+        self.cluster = cluster or Cluster(
             connecting.bootstrap,
             client_id=connecting.client_id,
             request_timeout_s=connecting.request_timeout_s,
         )
+        self.identity = ProducerId(self.cluster)
+        """Of all that this process writes: an id for each task would be many for the nodes to remember."""
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)

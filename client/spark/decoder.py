@@ -38,6 +38,7 @@ class Decoder:
 
     def __init__(self, wanted: Range, columns: Sequence[str], budget: int = DEFAULT_BUDGET) -> None:
         self._range = wanted
+        self._begin = self._next = wanted.start
         self._columns = columns
         self._schema = arrow_schema(columns)
         self._budget = budget
@@ -52,14 +53,22 @@ class Decoder:
             verify(data, position, header)
             if (aborted is not None and aborted.covers(data, position, header)) or header.control:
                 continue
-            if header.last_offset < self._range.start or not header.record_count:
+            if header.last_offset < self._next or not header.record_count:
                 continue
+            if header.base_offset < self._next:
+                yield from self.skip_to(self._next)
+            self._next = header.next_offset
             section = records_section(data, position, header, self._budget)
             self._gathered.append((header, section))
             self._rows += header.record_count
             self._size += len(section)
             if self._rows >= ROWS_MAX or self._size >= BYTES_MAX:
                 yield from self.rest()
+
+    def skip_to(self, offset: int) -> Iterator[pa.RecordBatch]:
+        """What was gathered; of what is fed next, nothing before `offset` is given, though its batch begins there."""
+        yield from self.rest()
+        self._begin = self._next = offset
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """What was gathered and not given yet."""
@@ -76,8 +85,8 @@ class Decoder:
             yield whole.slice(begin, min(ROWS_MAX, end - begin))
 
     def _rows_inside(self, columns: Columns, gathered: list[Section]) -> tuple[int, int]:
-        """Which rows lie in the range; only its first and last batch can have others."""
-        start, end = self._range.start, self._range.end
+        """Which rows are wanted; only the first and the last batch can have others."""
+        start, end = self._begin, self._range.end
         if gathered[0][0].base_offset >= start and gathered[-1][0].last_offset < end:
             return 0, columns.rows
         offsets = columns.offsets

@@ -3,32 +3,28 @@
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from uuid import UUID
 
 import pyarrow as pa
 
 from rookery.client.cluster import NOT_HEARD, Cluster, check
+from rookery.client.spark import loss
 from rookery.client.spark.aborted import Aborted
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.decoder import Decoder, next_offset
 from rookery.client.spark.kafka_options import Fetching
-from rookery.client.spark.lookup import bounds_of
+from rookery.client.spark.lookup import TIMEOUT_S, bounds_of
 from rookery.client.spark.offsets import Range
 from rookery.core.errors import (
     KafkaError,
     OffsetNotAvailableError,
     OffsetOutOfRangeError,
 )
-from rookery.core.logs import get_logger
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, PartitionData
 
-log = get_logger("client.spark")
 BY_ID = 16
 """The highest version asked for; later ones are for followers."""
-
-
-class DataLossError(Exception):
-    """Records that were to be read are no longer there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +32,8 @@ class Task:
     """What one task reads and how. Everything is decided when it is planned: a retry reads the same."""
 
     range: Range
+    topic_id: str | None
+    """Of the topic that the range is of: one made again with its name has other records."""
     columns: tuple[str, ...]
     fetching: Fetching
     fail_on_data_loss: bool
@@ -45,6 +43,7 @@ class Task:
 def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
     """The rows of the task's range as Arrow batches. In memory are at most two answers and what the decoder gathers."""
     decoder = Decoder(task.range, task.columns)
+    resumed: int | None = None
     waiting: Future[PartitionData] | None = None
     position, end = task.range.start, task.range.end
 
@@ -56,9 +55,11 @@ def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
         while waiting is not None:
             try:
                 answer = waiting.result()
-            except OffsetOutOfRangeError:
-                position = _behind_the_loss(task, position, blocking)
+            except (OffsetOutOfRangeError, *NOT_HEARD):
+                position = _behind_the_loss(task, position, blocking) if position != resumed else end
+                resumed = position
                 waiting = ask(position) if position < end else None
+                yield from decoder.skip_to(position)
                 continue
             data = answer.records or b""
             position = next_offset(data, position)
@@ -77,15 +78,15 @@ async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
     async def attempt() -> PartitionData:
         try:
             data = await _fetch_once(cluster, task, offset)
+            if next_offset(data.records or b"", offset) == offset:
+                # a new leader may not know yet what was committed under the old one, and the old one never will
+                raise OffsetNotAvailableError(
+                    f"{_name(task.range)}: nothing came at offset {offset}, "
+                    f"the high watermark is {data.high_watermark}"
+                )
         except (KafkaError, ConnectionLostError, OSError):
             cluster.forget(task.range.topic)
             raise
-        if next_offset(data.records or b"", offset) == offset:
-            # a new leader may not know yet what was committed under the old one; it will
-            raise OffsetNotAvailableError(
-                f"{_name(task.range)}: nothing came at offset {offset}, "
-                f"the high watermark is {data.high_watermark}"
-            )
         return data
 
     return await cluster.retrying(attempt, task.timeout_s, also=NOT_HEARD)
@@ -95,6 +96,7 @@ async def _fetch_once(cluster: Cluster, task: Task, offset: int) -> PartitionDat
     topic, partition = task.range.topic, task.range.partition
     leader = await cluster.leader(topic, partition)
     view = await cluster.topic(topic)
+    topic_id = view.id if task.topic_id is None else UUID(task.topic_id)
     wanted = FetchPartition(
         partition=partition,
         current_leader_epoch=view.partitions[partition].leader_epoch,
@@ -106,27 +108,40 @@ async def _fetch_once(cluster: Cluster, task: Task, offset: int) -> PartitionDat
         min_bytes=1,
         max_bytes=task.fetching.bytes_max,
         isolation_level=int(task.fetching.read_committed),
-        topics=[FetchTopic(topic=topic, topic_id=view.id, partitions=[wanted])],
+        topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[wanted])],
     )
     answer = await cluster.ask(leader, FETCH, request, at_most=BY_ID)
     check(answer.error_code, leader.address)
-    data = answer.responses[0].partitions[0]
+    data = next((each for told in answer.responses for each in told.partitions), None)
+    if data is None:
+        raise OffsetNotAvailableError(f"{_name(task.range)}: {leader.address} told nothing of it")
     check(data.error_code, f"{_name(task.range)} at offset {offset}")
     return data
 
 
 def _behind_the_loss(task: Task, position: int, blocking: BlockingCluster) -> int:
     """Where to go on when the log no longer has `position`; raises unless losing data is allowed."""
-    key = (task.range.topic, task.range.partition)
-    earliest, latest = blocking.run(bounds_of(blocking.cluster, key))
-    found = f"{_name(task.range)}: offset {position} is wanted, the log has {earliest} to {latest}"
-    if task.fail_on_data_loss:
-        raise DataLossError(
-            f"{found}. Retention or the deletion of the topic was faster than this query; "
-            "set failOnDataLoss=false to go on with what is left"
-        )
-    log.warning("spark.data_loss", detail=found)
-    return earliest if position < earliest < task.range.end else task.range.end
+    earliest, latest, found = blocking.run(_what_is_left(blocking.cluster, task))
+    found = f"{_name(task.range)}: offset {position} is wanted, {found}"
+    loss.tell(
+        f"{found}. Retention or the deletion of the topic was faster than this query", fail=task.fail_on_data_loss
+    )
+    goes_on = max(position, earliest)
+    return goes_on if goes_on < min(latest, task.range.end) else task.range.end
+
+
+async def _what_is_left(cluster: Cluster, task: Task) -> tuple[int, int, str]:
+    """The bounds of the log that the range was planned on, none if it is gone, and this in words."""
+    cluster.forget(task.range.topic)
+    try:
+        key = (task.range.topic, task.range.partition)
+        earliest, latest = await bounds_of(cluster, key, min(task.timeout_s, TIMEOUT_S))
+        view = await cluster.topic(task.range.topic)
+    except NOT_HEARD:
+        return 0, 0, "there is no such partition any more"
+    if task.topic_id not in (None, str(view.id)):
+        return 0, 0, "the topic was deleted and made again since"
+    return earliest, latest, f"the log has {earliest} to {latest}"
 
 
 def _name(wanted: Range) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rookery.client.cluster import parse_bootstrap
-from rookery.client.spark.option_values import OptionError, number
+from rookery.client.sender import ALL, DELIVERY_TIMEOUT_S
+from rookery.client.spark.option_values import OptionError, boolean, number
 from rookery.core.wire.compression import Codec
 
 PREFIX = "kafka."
@@ -46,9 +47,11 @@ class Fetching:
 
 @dataclass(frozen=True)
 class Producing:
-    acks: int = -1
+    acks: int = ALL
     codec: Codec = Codec.NONE
     request_bytes_max: int = 1 << 20
+    delivery_timeout_s: float = DELIVERY_TIMEOUT_S
+    idempotent: bool = True
 
 
 class KafkaOptions:
@@ -93,11 +96,21 @@ class KafkaOptions:
     def producing(self) -> Producing:
         acks = self._choice("acks", ("all", "-1", "0", "1"))
         codec = self._choice("compression.type", tuple(each.name.lower() for each in Codec))
+        acks_number = ALL if acks == "all" else int(acks)
         return Producing(
-            -1 if acks == "all" else int(acks),
+            acks_number,
             Codec[codec.upper()],
             self._number("max.request.size", Producing.request_bytes_max),
+            self._number("delivery.timeout.ms", int(DELIVERY_TIMEOUT_S * 1000)) / 1000,
+            self._idempotent(acks_number == ALL),
         )
+
+    def _idempotent(self, all_acknowledge: bool) -> bool:
+        """On by itself where it can be; said to be on where it cannot, it is refused."""
+        wanted = boolean(PREFIX + "enable.idempotence", self._take("enable.idempotence", str(all_acknowledge)))
+        if wanted and not all_acknowledge:
+            raise OptionError("option 'kafka.enable.idempotence' needs 'kafka.acks' to be all")
+        return wanted
 
     def warn_of_the_rest(self) -> None:
         for key in sorted(self._given.keys() - self._used):

@@ -4,12 +4,12 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from rookery.client.cluster import NOT_HEARD, Cluster, ClusterView, Node, check
-from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.options import Selection
-from rookery.client.spark.places import EARLIEST, LATEST, Offsets, TopicPartition, show
-from rookery.core.errors import ErrorCode
+from rookery.client.spark.places import EARLIEST, LATEST, Ids, Offsets, TopicPartition, show
+from rookery.core.errors import ErrorCode, OffsetNotAvailableError
 from rookery.core.wire.apis.list_offsets import (
     LIST_OFFSETS,
     ListOffsetsPartition,
@@ -20,48 +20,66 @@ from rookery.core.wire.apis.list_offsets import (
 TIMEOUT_S = 60.0
 CONSUMER = -1
 ANSWERS_OFFSETS = 7
+NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-async def partitions_of(
-    cluster: Cluster, selection: Selection, *, missing_is_error: bool = True
-) -> set[TopicPartition]:
-    """The partitions there are now. Of those named, what does not exist is an error or is left out."""
-    view = await cluster.retrying(lambda: _refreshed(cluster, selection, missing_is_error), TIMEOUT_S)
-    if selection.partitions:
-        there = {(name, index) for name, topic in view.topics.items() for index in topic.partitions}
-        missing = set(selection.partitions) - there
-        if missing and missing_is_error:
-            raise OptionError(f"option 'assign' names partitions that do not exist: {show(missing)}")
-        return set(selection.partitions) - missing
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The partitions there are, and what the options name that is not there."""
+
+    partitions: frozenset[TopicPartition]
+    ids: Ids
+    missing: frozenset[str] = frozenset()
+
+
+async def partitions_of(cluster: Cluster, selection: Selection, *, again: bool = False) -> Found:
+    """The partitions there are now, as one node tells; it may not have heard yet of the newest, so ask another one
+    again if something is missing."""
+    if again:
+        cluster.turn()
+    view = await cluster.retrying(lambda: _refreshed(cluster, selection), TIMEOUT_S)
     if selection.pattern is not None:
         pattern = re.compile(selection.pattern)
-        names = [name for name, topic in view.topics.items() if pattern.search(name) and not topic.internal]
+        names = {name for name, topic in view.topics.items() if pattern.search(name) and not topic.internal}
     else:
-        names = [name for name in selection.topics if name in view.topics]
-    return {(name, index) for name in names for index in view.topics[name].partitions}
+        names = set(_named(selection)) & view.topics.keys()
+    there = {(name, index) for name in names for index in view.topics[name].partitions}
+    missing = set(selection.topics) - names
+    if selection.partitions:
+        missing = {show([key]) for key in set(selection.partitions) - there}
+        there &= set(selection.partitions)
+    ids = {name: str(view.topics[name].id) for name in names}
+    return Found(frozenset(there), ids, frozenset(missing))
 
 
-async def _refreshed(cluster: Cluster, selection: Selection, missing_is_error: bool) -> ClusterView:
+def _named(selection: Selection) -> tuple[str, ...]:
+    return selection.topics or tuple({topic for topic, _ in selection.partitions})
+
+
+async def _refreshed(cluster: Cluster, selection: Selection) -> ClusterView:
     if selection.pattern is not None:
         return await cluster.refresh(None)
-    names = selection.topics or tuple({topic for topic, _ in selection.partitions})
-    view = await cluster.refresh(names)
-    for name in names:
+    view = await cluster.refresh(_named(selection))
+    for name in _named(selection):
         error = view.errors.get(name, 0)
-        if missing_is_error or error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if error not in NOT_THERE:
             check(error, f"topic {name!r}")
     return view
 
 
-async def bounds_of(cluster: Cluster, partition: TopicPartition) -> tuple[int, int]:
+async def bounds_of(cluster: Cluster, partition: TopicPartition, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:
     """The first offset of a partition and the one behind its last committed record."""
-    earliest = await offsets_at(cluster, {partition: EARLIEST})
-    latest = await offsets_at(cluster, {partition: LATEST})
+    earliest = await offsets_at(cluster, {partition: EARLIEST}, timeout_s=timeout_s)
+    latest = await offsets_at(cluster, {partition: LATEST}, timeout_s=timeout_s)
     return earliest[partition], latest[partition]
 
 
 async def offsets_at(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    timeout_s: float = TIMEOUT_S,
 ) -> Offsets:
     """For each partition the offset at a time (ms; -1 if no record is that new), or LATEST or EARLIEST.
 
@@ -86,8 +104,11 @@ async def offsets_at(
                 found.update(outcome)
         if failure is not None:
             raise failure
+        untold = wanted.keys() - found.keys()
+        if untold:
+            raise OffsetNotAvailableError(f"the leaders did not tell the offsets of {show(untold)}")
 
-    await cluster.retrying(attempt, TIMEOUT_S, also=NOT_HEARD)
+    await cluster.retrying(attempt, timeout_s, also=NOT_HEARD)
     return found
 
 
@@ -113,5 +134,3 @@ async def _ask(
             check(each.error_code, f"{told.name}-{each.partition_index}")
             found[told.name, each.partition_index] = each.offset
     return found
-
-

@@ -2,19 +2,22 @@
 
 Spark compares offsets as JSON text, so the same offsets always give the same text. The first offset of a
 query carries, under START, where the query began: `startingOffsets=latest` means something else at every
-moment, and a first batch that is planned again after a failure must begin where it began before.
+moment, and a first batch that is planned again after a failure must begin where it began before. Under IDS
+stand the topics' ids: a topic that was deleted and made again has the same name, and other records.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from rookery.client.spark.option_values import OptionError
-from rookery.client.spark.places import Offsets, TopicPartition
+from rookery.client.spark.places import Ids, Offsets, TopicPartition
 
 START = "(start)"
-"""Cannot be a topic: brackets are not allowed in names."""
+IDS = "(ids)"
+"""Neither can be a topic: brackets are not allowed in names."""
 
 Json = dict[str, Any]
 
@@ -33,22 +36,37 @@ class Range:
         return self.end - self.start
 
 
-def to_json(offsets: Mapping[TopicPartition, int], start: Mapping[TopicPartition, int] | None = None) -> Json:
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Offsets of partitions, and the ids of their topics as far as they are known."""
+
+    offsets: Offsets
+    ids: Ids
+
+
+def to_json(
+    offsets: Mapping[TopicPartition, int],
+    start: Mapping[TopicPartition, int] | None = None,
+    ids: Mapping[str, str] | None = None,
+) -> Json:
     """``{"topic": {"0": 23}}``, in one order whatever the order of the mapping."""
     result: Json = {}
     for topic, partition in sorted(offsets):
         result.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
+    known = {topic: ids[topic] for topic in result if topic in ids} if ids is not None else {}
+    if known:
+        result[IDS] = known
     if start is not None:
         result[START] = to_json(start)
     return result
 
 
 def from_json(value: Mapping[str, Any]) -> Offsets:
-    """The offsets themselves, without where the query began."""
+    """The offsets themselves."""
     return {
         (topic, int(partition)): offset
         for topic, partitions in value.items()
-        if topic != START
+        if topic not in (START, IDS)
         for partition, offset in partitions.items()
     }
 
@@ -56,6 +74,20 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
 def start_in(value: Mapping[str, Any]) -> Offsets | None:
     """Where the query began, if these are the offsets of its first batch."""
     return from_json(value[START]) if START in value else None
+
+
+def ids_in(value: Mapping[str, Any]) -> Ids:
+    """The ids of the topics that the offsets are of; none in a checkpoint of Spark's own source."""
+    return dict(value.get(IDS, {}))
+
+
+def position_in(value: Mapping[str, Any]) -> Position:
+    return Position(from_json(value), ids_in(value))
+
+
+def made_again(offsets: Iterable[TopicPartition], then: Ids, now: Ids) -> set[TopicPartition]:
+    """The partitions whose topic now has another id than then: it was deleted and made again."""
+    return {key for key in offsets if key[0] in then and key[0] in now and then[key[0]] != now[key[0]]}
 
 
 def is_initial(value: Mapping[str, Any]) -> bool:
@@ -114,13 +146,11 @@ def split(ranges: Iterable[Range], at_least: int | None, records_max: int | None
 
 
 def _share(each: Range, total: int, tasks: int) -> int:
-    return max(1, round(each.size / total * tasks)) if total else 1
+    """In proportion, and halves upwards as Spark rounds them: Python's `round` goes to the even number."""
+    return max(1, math.floor(each.size / total * tasks + 0.5)) if total else 1
 
 
 def _divide(whole: Range, parts: int) -> list[Range]:
+    parts = min(parts, whole.size)
     marks = [whole.start + whole.size * step // parts for step in range(parts + 1)]
-    return [
-        Range(whole.topic, whole.partition, begin, end)
-        for begin, end in pairwise(marks)
-        if end > begin
-    ]
+    return [Range(whole.topic, whole.partition, begin, end) for begin, end in pairwise(marks)]

@@ -7,7 +7,11 @@ from typing import Any
 from rookery.client.spark.places import TopicPartition
 
 _UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(-?\d+)\s*([a-z]*)")
+_DURATION = re.compile(r"(-?[0-9]+)\s*([a-z]*)")
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+_PARTITION = re.compile(r"[0-9]+")
+MOST = 2**63 - 1
+"""What the protocol has room for."""
 
 
 class OptionError(ValueError):
@@ -21,12 +25,13 @@ def boolean(name: str, text: str) -> bool:
 
 
 def number(name: str, text: str, least: int = 1) -> int:
-    try:
-        value = int(text.strip())
-    except ValueError:
-        raise OptionError(f"option {name!r} is a whole number, not {text!r}") from None
+    if not _NUMBER.fullmatch(text.strip()):
+        raise OptionError(f"option {name!r} is a whole number, not {text!r}")
+    value = int(text)
     if value < least:
         raise OptionError(f"option {name!r} is {least} at least, not {value}")
+    if value > MOST:
+        raise OptionError(f"option {name!r} is {MOST} at most, not {value}")
     return value
 
 
@@ -46,7 +51,7 @@ def partition_numbers(name: str, text: str) -> dict[TopicPartition, int]:
         if not isinstance(partitions, dict) or not partitions:
             raise OptionError(f"{wanted}; {topic!r} has no partitions")
         for partition, value in partitions.items():
-            if not partition.isdigit() or type(value) is not int:
+            if not _PARTITION.fullmatch(partition) or type(value) is not int or abs(value) > MOST:
                 raise OptionError(f"{wanted}; {partition!r}: {value!r} under {topic!r} is neither")
             numbers[topic, int(partition)] = value
     if not numbers:

@@ -56,6 +56,11 @@ class Selection:
     pattern: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
 
+    @property
+    def option(self) -> str:
+        """The option that says so."""
+        return "assign" if self.partitions else "subscribe" if self.topics else "subscribePattern"
+
     def check(self, named: Iterable[TopicPartition], option: str) -> None:
         """Refuse partitions named by an option which are certainly not selected."""
         if self.partitions:
@@ -155,8 +160,8 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         include_headers=given.boolean("includeHeaders", False),
         poll_timeout_s=given.number("kafkaConsumer.pollTimeoutMs", 120_000) / 1000,
         lookup_retries=given.number("fetchOffset.numRetries", 3, least=0),
-        lookup_pause_s=given.number("fetchOffset.retryIntervalMs", 10, least=0) / 1000,
-        partitions_ttl_s=given.number("partition.metadata.cache.ttl.ms", -1, least=-1) / 1000,
+        lookup_pause_s=given.number("fetchOffset.retryIntervalMs", 1000, least=0) / 1000,
+        partitions_ttl_s=_ttl_ms(given) / 1000,
     )
     kafka.warn_of_the_rest()
     return result
@@ -180,7 +185,7 @@ def _selection(given: Given) -> Selection:
         found = " and ".join(map(repr, chosen)) or "none of them"
         raise OptionError(f"one of the options 'subscribe', 'subscribePattern', 'assign' is needed, got {found}")
     name = chosen[0]
-    text = given.text(name, "")
+    text = given.text(name, "").strip()
     if name == "assign":
         return Selection(partitions=partition_lists(name, text))
     if name == "subscribePattern":
@@ -240,6 +245,14 @@ def _mentions(place: Place, mark: int) -> bool:
         case AtOffsets(offsets):
             return mark in offsets.values()
     return False
+
+
+def _ttl_ms(given: Given) -> int:
+    name = "partition.metadata.cache.ttl.ms"
+    value = given.number(name, -1, least=-1)
+    if value == 0:
+        raise OptionError(f"option {name!r} is -1 (never keep the list) or 1 at least, not 0")
+    return value
 
 
 def _admission(given: Given) -> Admission:

@@ -2,101 +2,136 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rookery.client.cluster import Cluster
-from rookery.client.partitioner import partition_for_key
-from rookery.client.sender import Outgoing, Sender
+from rookery.client.identity import Nobody
+from rookery.client.sender import Encoded, Sender
+from rookery.client.spark.blocking import BlockingCluster
+from rookery.client.spark.encoder import encode, parts, rows_of, sizes_of
 from rookery.client.spark.places import TopicPartition
+from rookery.client.spark.routing import grouped, route
 from rookery.client.spark.sink_options import SinkOptions
-from rookery.core.wire.records import RecordHeader
+from rookery.core.clock import Clock, SystemClock
 
-OVERHEAD = 70  # bytes of a record beside its key, value and headers, at most
-GATHERED_MAX = 32 << 20
-"""As much as a task holds back, over all partitions."""
-
-
-def outgoing(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, Outgoing]]:
-    """The rows of an Arrow batch as records, each with its topic. A topic given goes before the column."""
-
-    def column(name: str, kind: pa.DataType) -> list[Any]:
-        if name not in batch.schema.names:
-            return [None] * batch.num_rows
-        return list(batch.column(name).cast(kind).to_pylist())
-
-    keys, values = column("key", pa.binary()), column("value", pa.binary())
-    topics = [topic] * batch.num_rows if topic is not None else column("topic", pa.string())
-    partitions = column("partition", pa.int32())
-    has_headers = "headers" in batch.schema.names
-    headers = batch.column("headers").to_pylist() if has_headers else [None] * batch.num_rows
-    if None in topics:
-        raise ValueError("a row has no topic: its column 'topic' is null and there is no option 'topic'")
-    for key, value, name, partition, each in zip(keys, values, topics, partitions, headers, strict=True):
-        yield name, Outgoing(value, key, _headers(each) if each else (), partition)
-
-
-def _headers(headers: Iterable[dict[str, Any]]) -> tuple[RecordHeader, ...]:
-    return tuple(RecordHeader(each["key"], each["value"]) for each in headers)
-
-
-def size_of(record: Outgoing) -> int:
-    size = OVERHEAD + len(record.key or b"") + len(record.value or b"")
-    if record.headers:
-        size += sum(len(each.key) + len(each.value or b"") + 10 for each in record.headers)
-    return size
+GATHERED_MAX = 16 << 20
+"""As much as a task holds back, over all partitions; as much again may be on its way."""
 
 
 class Outbox:
-    """Collects records by partition. A record without key or partition joins the others of its turn."""
+    """Collects rows by partition; while some are being written the next are gathered.
 
-    def __init__(self, cluster: Cluster, options: SinkOptions, turn: int = 0) -> None:
-        self._cluster = cluster
+    Rows without key or partition join the others of their turn, which ends with every flush.
+    """
+
+    def __init__(
+        self, blocking: BlockingCluster, options: SinkOptions, turn: int = 0, clock: Clock | None = None
+    ) -> None:
+        self._blocking = blocking
         self._options = options
         self._turn = turn
+        self._clock = clock or SystemClock()
         self._senders: dict[str, Sender] = {}
         self._partitions: dict[str, int] = {}
-        self._waiting: dict[TopicPartition, list[Outgoing]] = defaultdict(list)
+        self._waiting: dict[TopicPartition, list[pa.RecordBatch]] = defaultdict(list)
         self._sizes: dict[TopicPartition, int] = defaultdict(int)
-        self._gathered = 0
+        self._sending: Future[None] | None = None
         self.written = 0
 
-    async def add_all(self, records: Iterable[tuple[str, Outgoing]]) -> None:
-        for topic, record in records:
-            partitions = self._partitions.get(topic) or await self._open(topic)
-            place = (topic, self._partition(topic, record, partitions))
-            size = size_of(record)
-            if self._sizes[place] + size > self._options.producing.request_bytes_max:
-                await self.flush()
-            self._waiting[place].append(record)
-            self._sizes[place] += size
-            self._gathered += size
-            if self._gathered > GATHERED_MAX:
-                await self.flush()
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows in; some may be written."""
+        if not batch.num_rows:
+            return
+        for topic, there in self._by_topic(batch):
+            partitions = self._partitions.get(topic) or self._open(topic)
+            rows = rows_of(there)
+            given = there.column("partition") if "partition" in there.schema.names else None
+            where = route(rows.column("key"), given, partitions, self._turn)
+            _check(topic, where, partitions)
+            for partition, chosen in grouped(rows, where):
+                self._gather((topic, partition), chosen)
+        most = max(self._sizes.values())
+        if most >= self._options.producing.request_bytes_max or sum(self._sizes.values()) >= GATHERED_MAX:
+            self.flush()
 
-    async def flush(self) -> None:
-        """Write what is waiting; returns when the cluster has it."""
+    def flush(self) -> None:
+        """Begin to write what is waiting, when what was being written is there."""
         waiting, self._waiting = self._waiting, defaultdict(list)
         self._sizes.clear()
-        self._gathered = 0
         self._turn += 1
-        async with asyncio.TaskGroup() as group:
-            for (topic, partition), records in waiting.items():
-                group.create_task(self._senders[topic].write(partition, records))
-        self.written += sum(map(len, waiting.values()))
+        encoded = [(*place, list(self._encoded(rows))) for place, rows in waiting.items()]
+        self._wait()
+        self._sending = self._blocking.submit(self._write(encoded))
 
-    async def _open(self, topic: str) -> int:
+    def finish(self) -> None:
+        """Write what is left; returns when the cluster has everything."""
+        self.flush()
+        self._wait()
+
+    def abandon(self) -> None:
+        """Leave what is not written yet."""
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows for each topic. One given as an option goes before the column."""
+        if self._options.topic is not None:
+            yield self._options.topic, batch
+            return
+        column = batch.column("topic")
+        if column.null_count:
+            raise ValueError("a row has no topic: its column 'topic' is null and there is no option 'topic'")
+        topics = pc.dictionary_encode(column)
+        names = topics.dictionary.to_pylist()
+        for number, there in grouped(batch, topics.indices):
+            yield names[number], there
+
+    def _gather(self, place: TopicPartition, rows: pa.RecordBatch) -> None:
+        self._waiting[place].append(rows)
+        self._sizes[place] += pc.sum(sizes_of(rows)).as_py()
+
+    def _encoded(self, gathered: Sequence[pa.RecordBatch]) -> Iterator[Encoded]:
+        now = self._clock.wall_ms()
+        for rows in parts(pa.concat_batches(gathered), self._options.producing.request_bytes_max):
+            yield Encoded(encode(rows), rows.num_rows, now, now)
+
+    async def _write(self, work: Sequence[tuple[str, int, list[Encoded]]]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for topic, partition, batches in work:
+                    group.create_task(self._write_in_turn(self._senders[topic], partition, batches))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None  # the first one ended the others
+
+    async def _write_in_turn(self, sender: Sender, partition: int, batches: Sequence[Encoded]) -> None:
+        for each in batches:
+            await sender.deliver(partition, each)
+            self.written += each.count
+
+    def _wait(self) -> None:
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.result()
+
+    def _open(self, topic: str) -> int:
         """How many partitions the topic has; this stays for the life of a task."""
-        producing = self._options.producing
-        self._senders[topic] = Sender(self._cluster, topic, acks=producing.acks, codec=producing.codec)
-        self._partitions[topic] = len((await self._cluster.topic(topic, create=True)).partitions)
+        blocking, producing = self._blocking, self._options.producing
+        self._senders[topic] = Sender(
+            blocking.cluster,
+            topic,
+            acks=producing.acks,
+            codec=producing.codec,
+            identity=blocking.identity if producing.idempotent else Nobody(),
+            timeout_s=producing.delivery_timeout_s,
+        )
+        self._partitions[topic] = len(blocking.run(blocking.cluster.topic(topic, create=True)).partitions)
         return self._partitions[topic]
 
-    def _partition(self, topic: str, record: Outgoing, partitions: int) -> int:
-        if record.partition is not None:
-            if not 0 <= record.partition < partitions:
-                raise ValueError(f"a row names partition {record.partition}, which {topic!r} does not have")
-            return record.partition
-        return self._turn % partitions if record.key is None else partition_for_key(record.key, partitions)
+
+def _check(topic: str, where: pa.Array, partitions: int) -> None:
+    for each in pc.min_max(where).values():
+        if not 0 <= each.as_py() < partitions:
+            raise ValueError(f"a row names partition {each}, which {topic!r} does not have")

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 TopicPartition = tuple[str, int]
 Offsets = dict[TopicPartition, int]
+Ids = dict[str, str]
+"""The ids of topics by name."""
 
 LATEST = -1
 EARLIEST = -2

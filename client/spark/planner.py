@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from rookery.client.cluster import Cluster
+from rookery.client.cluster import NOT_HEARD, Cluster
+from rookery.client.spark import loss
 from rookery.client.spark.blocking import BlockingCluster, connected
-from rookery.client.spark.fetching import DataLossError, Task
-from rookery.client.spark.lookup import offsets_at, partitions_of
-from rookery.client.spark.offsets import Range, ranges_between, split
+from rookery.client.spark.fetching import Task
+from rookery.client.spark.lookup import Found, offsets_at, partitions_of
+from rookery.client.spark.offsets import Position, Range, made_again, ranges_between, split
 from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.options import ENDS, STARTS, SourceOptions
 from rookery.client.spark.places import (
@@ -22,11 +23,13 @@ from rookery.client.spark.places import (
     TopicPartition,
     show,
 )
-from rookery.core.logs import get_logger
 
-log = get_logger("client.spark")
 POLL_PAUSE_S = 0.1
 """Spark asks an idle source for its end a hundred times a second; the cluster is asked this often at most."""
+
+
+GONE = "was read before and is not found: it was deleted, or the options do not choose it any more"
+SHORT = "ends before the offset that was read last"
 
 
 class Planner:
@@ -41,8 +44,10 @@ class Planner:
         self._options = options
         self._monotonic = monotonic
         self._sleep = sleep
-        self._partitions: tuple[float, set[TopicPartition]] | None = None
-        self._latest: tuple[float, Offsets] | None = None
+        self._found: tuple[float, Found] | None = None
+        self._newest: tuple[float, Position] | None = None
+        self._first: dict[tuple[TopicPartition, str | None], int] = {}
+        self._told: set[tuple[TopicPartition, str]] = set()
 
     @property
     def _blocking(self) -> BlockingCluster:
@@ -52,32 +57,61 @@ class Planner:
     def _cluster(self) -> Cluster:
         return self._blocking.cluster
 
-    def partitions(self) -> set[TopicPartition]:
-        """The partitions there are; asked for again each time unless the options allow some age."""
+    def found(self, may_lack: Collection[TopicPartition] | None = (), *, again: bool = False) -> Found:
+        """The partitions there are; asked for again each time unless the options allow some age.
+
+        What the options name and is not there is an error, unless it is among `may_lack` (None: whatever it is). A
+        node may not have heard yet of a topic, so another one is asked before that, and if the last answer was wrong.
+        """
         now = self._monotonic()
-        if self._partitions is None or now - self._partitions[0] >= self._options.partitions_ttl_s:
-            wanted = partitions_of(
-                self._cluster, self._options.selection, missing_is_error=self._options.fail_on_data_loss
-            )
-            self._partitions = (now, self._blocking.run(wanted))
-        return self._partitions[1]
+        if again or self._found is None or now - self._found[0] >= self._options.partitions_ttl_s:
+            self._found = (now, self._ask_for_partitions(again))
+        for _ in range(self._options.lookup_retries):
+            if not _lacking(self._found[1], may_lack):
+                break
+            self._sleep(self._options.lookup_pause_s)
+            self._found = (now, self._ask_for_partitions(True))
+        lacking = _lacking(self._found[1], may_lack)
+        if lacking:
+            option = self._options.selection.option
+            raise OptionError(f"option {option!r} names what does not exist: {', '.join(sorted(lacking))}")
+        return self._found[1]
+
+    def _ask_for_partitions(self, again: bool) -> Found:
+        return self._blocking.run(partitions_of(self._cluster, self._options.selection, again=again))
 
     # --- places ---------------------------------------------------------------------------------------------
 
-    def starting(self) -> Offsets:
+    def starting(self) -> Position:
         """Where the options say to begin, now."""
-        return self._resolve(self._options.starting, STARTS, self._options.latest_if_no_match)
+        found = self.found()
+        place = self._options.starting
+        start = self._resolve(place, found.partitions, STARTS, self._options.latest_if_no_match)
+        if isinstance(place, AtOffsets) and self._options.fail_on_data_loss:
+            self._check_committed(start, STARTS[0])
+        return Position(start, found.ids)
 
-    def ending(self) -> Offsets:
+    def ending(self) -> Position:
         """Where the options say to end, now: never above the high watermark."""
-        end = self._resolve(self._options.ending, ENDS, True)
-        above = {key for key, latest in self._at(dict.fromkeys(end, LATEST)).items() if end[key] > latest}
-        if above:
-            raise OptionError(f"option 'endingOffsets' lies behind the last committed record of {show(above)}")
-        return end
+        found = self.found()
+        place = self._options.ending
+        end = self._resolve(place, found.partitions, ENDS, True)
+        if not isinstance(place, Everywhere):
+            self._check_committed(end, ENDS[0])
+        return Position(end, found.ids)
 
-    def _resolve(self, place: Place, names: tuple[str, str, str], latest_if_no_match: bool) -> Offsets:
-        partitions = self.partitions()
+    def _check_committed(self, offsets: Offsets, option: str) -> None:
+        above = {key for key, latest in self._at(dict.fromkeys(offsets, LATEST)).items() if offsets[key] > latest}
+        if above:
+            raise OptionError(f"option {option!r} lies behind the last committed record of {show(above)}")
+
+    def _resolve(
+        self,
+        place: Place,
+        partitions: Collection[TopicPartition],
+        names: tuple[str, str, str],
+        latest_if_no_match: bool,
+    ) -> Offsets:
         match place:
             case Everywhere(mark):
                 return self._at(dict.fromkeys(partitions, mark))
@@ -109,58 +143,100 @@ class Planner:
 
     # --- streams --------------------------------------------------------------------------------------------
 
-    def latest(self, known: Offsets) -> Offsets:
-        """How far each partition can be read now. Where that is less than is known, ask again: a new leader
-        may be behind with its high watermark for a moment."""
+    def latest(self, known: Position) -> Position:
+        """How far each partition can be read now. Where that is less than is known, ask again: a node may not have
+        heard yet of a partition, and one that does not lead any more tells what it knew last."""
         now = self._monotonic()
-        if self._latest is not None and now - self._latest[0] < POLL_PAUSE_S:
-            return self._latest[1]
-        found = self._at(dict.fromkeys(self.partitions(), LATEST))
+        if self._newest is not None and now - self._newest[0] < POLL_PAUSE_S and not self._less(self._newest[1], known):
+            return self._newest[1]
+        newest = self._ask_for_latest(known)
         for _ in range(self._options.lookup_retries):
-            if not _behind(found, known):
+            if not self._less(newest, known):
                 break
             self._sleep(self._options.lookup_pause_s)
-            found = self._at(dict.fromkeys(found, LATEST))
-        self._latest = (now, found)
-        return found
+            newest = self._ask_for_latest(known, again=True)
+        self._newest = (now, newest)
+        return newest
 
-    def check_lost(self, known: Offsets, found: Offsets) -> None:
-        """Nothing that was read before may be missing now."""
-        self.lost(known.keys() - found.keys(), "does not exist any more")
-        self.lost(_behind(found, known), "ends before the offset that was read last")
+    def _ask_for_latest(self, known: Position, *, again: bool = False) -> Position:
+        found = self.found(known.offsets if self._options.fail_on_data_loss else None, again=again)
+        return Position(self._at_those_left(dict.fromkeys(found.partitions, LATEST)), found.ids)
 
-    def with_new(self, known: Offsets, end: Collection[TopicPartition]) -> Offsets:
+    def _at_those_left(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        """As `_at`, without partitions that were deleted since they were found."""
+        try:
+            return self._at(wanted)
+        except NOT_HEARD:
+            left = self.found(None, again=True).partitions
+            return self._at({key: mark for key, mark in wanted.items() if key in left})
+
+    def _less(self, newest: Position, known: Position) -> bool:
+        """Whether something is missing, or another, that was not told of before as lost."""
+        again = made_again(known.offsets, known.ids, newest.ids)
+        if any((key, _made_again(newest.ids[key[0]])) not in self._told for key in again):
+            return True
+        told = {key for key, how in self._told if how in (GONE, SHORT)}
+        return any(newest.offsets.get(key, -1) < known.offsets[key] for key in known.offsets.keys() - again - told)
+
+    def lasting(self, known: Position, newest: Position) -> Position:
+        """What is known and can be gone on from. Of a topic that was made again nothing is: all of it is new."""
+        again = made_again(known.offsets, known.ids, newest.ids)
+        for topic in sorted({topic for topic, _ in again}):
+            self.lost({key for key in again if key[0] == topic}, _made_again(newest.ids[topic]))
+        return Position({key: offset for key, offset in known.offsets.items() if key not in again}, known.ids)
+
+    def reachable(self, known: Position, newest: Position) -> Position:
+        """How far to read: never back. What is missing, or ends before what was read, stays where it is: it may have
+        been told of by a node that knows less than others, and what was read is not read again."""
+        gone = known.offsets.keys() - newest.offsets.keys()
+        short = {key for key, offset in newest.offsets.items() if offset < known.offsets.get(key, 0)}
+        for keys, how in ((gone, GONE), (short, SHORT)):
+            self._told -= {(key, how) for key in known.offsets.keys() - keys}
+            self.lost(keys, how)
+        stay = {key: known.offsets[key] for key in gone | short}
+        return Position({**newest.offsets, **stay}, {**known.ids, **newest.ids})
+
+    def with_new(self, known: Offsets, end: Position) -> Offsets:
         """The offsets known, and the first ones of partitions that came later: these are read from their start."""
-        new = set(end) - known.keys()
-        if not new:
-            return known
-        first = self._at(dict.fromkeys(new, EARLIEST))
+        new = end.offsets.keys() - known.keys()
+        asked = {key for key in new if (key, end.ids.get(key[0])) not in self._first}
+        if asked:
+            told = self._at_those_left(dict.fromkeys(asked, EARLIEST))
+            self._first.update({(key, end.ids.get(key[0])): offset for key, offset in told.items()})
+            self.lost(asked - told.keys(), "was to be read and is not found any more")
+        first = {key: self._first[key, id] for key in new if (key, id := end.ids.get(key[0])) in self._first}
         self.lost({key for key, offset in first.items() if offset > 0}, "is new and has lost its first records")
         return {**known, **first}
 
     def lost(self, partitions: Collection[TopicPartition], how: str) -> None:
-        """Data is lost: an error, or a warning where the options allow it."""
-        if not partitions:
-            return
-        if self._options.fail_on_data_loss:
-            raise DataLossError(f"{show(partitions)} {how}; set failOnDataLoss=false to go on with what is left")
-        log.warning("spark.data_loss", partitions=show(partitions), how=how)
+        """Data is lost: an error, or a warning, once, where the options allow it."""
+        news = {key for key in partitions if (key, how) not in self._told}
+        if news:
+            loss.tell(f"{show(news)} {how}", fail=self._options.fail_on_data_loss)
+            self._told |= {(key, how) for key in news}
 
     # --- tasks ----------------------------------------------------------------------------------------------
 
-    def tasks(self, start: Offsets, end: Offsets, columns: tuple[str, ...]) -> list[Task]:
-        """The work between two offsets, split as the options say."""
+    def tasks(self, start: Offsets, end: Position, columns: tuple[str, ...]) -> list[Task]:
+        """The work between two offsets, split as the options say. A partition without a start is not part of it."""
         options = self._options
-        ranges = split(ranges_between(start, end), options.partitions_min, options.records_per_partition_max)
-        return [self._task(each, columns) for each in ranges]
+        ends = {key: offset for key, offset in end.offsets.items() if key in start}
+        ranges = split(ranges_between(start, ends), options.partitions_min, options.records_per_partition_max)
+        return [self._task(each, end.ids.get(each.topic), columns) for each in ranges]
 
-    def _task(self, wanted: Range, columns: tuple[str, ...]) -> Task:
+    def _task(self, wanted: Range, topic_id: str | None, columns: tuple[str, ...]) -> Task:
         options = self._options
-        return Task(wanted, columns, options.fetching, options.fail_on_data_loss, options.poll_timeout_s)
+        return Task(wanted, topic_id, columns, options.fetching, options.fail_on_data_loss, options.poll_timeout_s)
 
 
-def _behind(found: Offsets, known: Offsets) -> set[TopicPartition]:
-    return {key for key, offset in found.items() if offset < known.get(key, 0)}
+def _made_again(topic_id: str) -> str:
+    return f"belongs to a topic that was deleted and made again with the same name, and has the id {topic_id} now"
+
+
+def _lacking(found: Found, may_lack: Collection[TopicPartition] | None) -> set[str]:
+    if may_lack is None:
+        return set()
+    return set(found.missing) - {topic for topic, _ in may_lack} - {show([key]) for key in may_lack}
 
 
 def _check_complete(

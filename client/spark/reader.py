@@ -35,9 +35,7 @@ class RookeryReader(DataSourceReader):
         """The plan. A partition that came or went while it was made is not part of it."""
         planner = Planner(self._options)
         start, end = planner.starting(), planner.ending()
-        both = start.keys() & end.keys()
-        tasks = planner.tasks(start, {key: end[key] for key in both}, self._columns)
-        return [TaskPartition(task) for task in tasks]
+        return [TaskPartition(task) for task in planner.tasks(start.offsets, end, self._columns)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options.connecting, partition)

@@ -14,7 +14,17 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from rookery.client.spark.offsets import Json, count, from_json, is_initial, limited, start_in, to_json
+from rookery.client.spark.offsets import (
+    Json,
+    Position,
+    count,
+    is_initial,
+    limited,
+    made_again,
+    position_in,
+    start_in,
+    to_json,
+)
 from rookery.client.spark.options import SourceOptions
 from rookery.client.spark.places import Offsets
 from rookery.client.spark.planner import Planner
@@ -35,17 +45,23 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = columns
         self._planner = planner or Planner(options)
         self._monotonic = monotonic
-        self._initial: Json | None = None
-        self._available_now: Offsets | None = None
+        self._begun: Json | None = None
+        self._ends = False
+        self._available_now: Position | None = None
         self._newest: Offsets | None = None
         self._admitted_at: float | None = None
 
     def initialOffset(self) -> Json:
-        """Where the query begins; Spark asks twice and must hear the same."""
-        if self._initial is None:
+        """Nothing yet. Spark also asks when it repeats the first batch, whose end says where it began; where a new
+        query begins is found when its first batch is planned."""
+        return {}
+
+    def _beginning(self) -> Json:
+        """Where a new query begins: asked of the cluster once."""
+        if self._begun is None:
             start = self._planner.starting()
-            self._initial = to_json(start, start)
-        return self._initial
+            self._begun = to_json(start.offsets, start.offsets, start.ids)
+        return self._begun
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Tells Spark that there is a limit; `latestOffset` knows all of it from the options."""
@@ -57,20 +73,25 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there now is all that this run reads."""
-        self._available_now = self._planner.latest({})
+        """What is there when the first batch is planned is all that this run reads. Not what is there now: a query
+        that begins at the latest offset begins after now."""
+        self._ends = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Json:
         """The end of the next micro-batch; `start` itself, to the letter, if there is nothing to read."""
-        known = from_json(start)
-        target = self._planner.latest(known) if self._available_now is None else self._available_now
-        self._planner.check_lost(known, target)
-        self._newest = target
-        begin = self._planner.with_new(known, target.keys())
-        end = self._admitted(begin, target, limit)
-        if all(end[key] == begin[key] for key in end) and not known.keys() - end.keys():
+        start = start or self._beginning()
+        known = position_in(start)
+        newest = self._available_now or self._planner.latest(known)
+        if self._ends:
+            self._available_now = newest
+        lasting = self._planner.lasting(known, newest)
+        target = self._planner.reachable(lasting, newest)
+        begin = self._planner.with_new(lasting.offsets, target)
+        end = self._admitted(begin, {key: target.offsets[key] for key in begin}, limit)
+        self._newest = target.offsets
+        if all(end[key] == begin[key] for key in begin):
             return start
-        return to_json(end, known if is_initial(start) else None)
+        return to_json(end, lasting.offsets if is_initial(start) else None, target.ids)
 
     def _admitted(self, begin: Offsets, target: Offsets, limit: ReadLimit) -> Offsets:
         if isinstance(limit, ReadAllAvailable):
@@ -83,7 +104,7 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             and count(begin, target) < admission.offsets_min
             and not waited_long
         ):
-            return {key: begin[key] for key in target}
+            return begin
         self._admitted_at = now
         return target if admission.offsets_max is None else limited(begin, target, admission.offsets_max)
 
@@ -93,12 +114,18 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of one micro-batch. The first batch begins where its end says that it began."""
-        until = from_json(end)
+        until = position_in(end)
         carried = start_in(end)
-        begin = self._planner.with_new(from_json(start) if carried is None else carried, until.keys())
+        begin = self._planner.with_new(self._lasting(start, until) if carried is None else carried, until)
         if not self._options.fail_on_data_loss:
-            begin = {key: min(offset, until.get(key, offset)) for key, offset in begin.items()}
+            begin = {key: min(offset, until.offsets.get(key, offset)) for key, offset in begin.items()}
         return [TaskPartition(task) for task in self._planner.tasks(begin, until, self._columns)]
+
+    def _lasting(self, start: dict[str, Any], until: Position) -> Offsets:
+        """The start without topics that were made again before the end: these are read from their start."""
+        known = position_in(start or self._beginning())
+        again = made_again(known.offsets, known.ids, until.ids)
+        return {key: offset for key, offset in known.offsets.items() if key not in again}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options.connecting, partition)

@@ -8,7 +8,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from rookery.client.spark.blocking import connected
-from rookery.client.spark.outbox import Outbox, outgoing
+from rookery.client.spark.outbox import Outbox
 from rookery.client.spark.sink_options import SinkOptions
 
 
@@ -23,10 +23,13 @@ def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wrote
     """Runs on an executor. The rows of one task keep their order within a partition."""
     blocking = connected(options.connecting)
     context = TaskContext.get()
-    outbox = Outbox(blocking.cluster, options, turn=context.partitionId() if context else 0)
-    for batch in batches:
-        blocking.run(outbox.add_all(outgoing(batch, options.topic)))
-    blocking.run(outbox.flush())
+    outbox = Outbox(blocking, options, turn=context.partitionId() if context else 0)
+    try:
+        for batch in batches:
+            outbox.add(batch)
+        outbox.finish()
+    finally:
+        outbox.abandon()
     return Wrote(outbox.written)
 
 

@@ -59,6 +59,38 @@ class BatchHeader(NamedTuple):
     base_sequence: int
     record_count: int
 
+    @classmethod
+    def to_write(
+        cls,
+        *,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        record_count: int,
+        base_offset: int = 0,
+        leader_epoch: int = -1,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+    ) -> "BatchHeader":
+        """Of a batch to be made. Length, magic and checksum come with `write_header`."""
+        return cls(
+            base_offset=base_offset,
+            batch_length=0,
+            partition_leader_epoch=leader_epoch,
+            magic=0,
+            crc=0,
+            attributes=attributes,
+            last_offset_delta=last_offset_delta,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=record_count,
+        )
+
     @property
     def size(self) -> int:
         return LENGTH_END + self.batch_length

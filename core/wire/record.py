@@ -69,14 +69,14 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
             key or b"",
             varint(-1 if value is None else len(value)),
             value or b"",
-            _encode_headers(headers) if headers else b"\0",
+            encode_headers(headers) if headers else b"\0",
         )
         record = b"".join(fields)
         parts += (varint(len(record)), record)
     return b"".join(parts)
 
 
-def _encode_headers(headers: Sequence[RecordHeader]) -> bytes:
+def encode_headers(headers: Sequence[RecordHeader]) -> bytes:
     parts = [varint(len(headers))]
     for name, content in headers:
         key = name.encode("utf-8", _KEY_BYTES)

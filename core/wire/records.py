@@ -38,6 +38,7 @@ __all__ = [
     "build_batch",
     "check_records",
     "check_timestamp",
+    "frame_batch",
     "offset_for_timestamp",
     "offset_of_max_timestamp",
     "read_header",
@@ -82,12 +83,9 @@ def build_batch(
     base_offset, base_timestamp = records[0].offset, records[0].timestamp
     return _assemble(
         encode_records(records, base_offset, base_timestamp),
-        BatchHeader(
+        BatchHeader.to_write(
             base_offset=base_offset,
-            batch_length=0,
-            partition_leader_epoch=leader_epoch,
-            magic=0,
-            crc=0,
+            leader_epoch=leader_epoch,
             attributes=codec | TRANSACTIONAL * transactional | CONTROL * control,
             last_offset_delta=records[-1].offset - base_offset,
             base_timestamp=base_timestamp,
@@ -103,8 +101,13 @@ def build_batch(
 
 def _assemble(records: Buffer, header: BatchHeader, level: int | None) -> bytearray:
     """The batch of uncompressed `records`, all else as `header` says but its length and checksum."""
+    return frame_batch(compress(header.codec, records, level), header)
+
+
+def frame_batch(packed: Buffer, header: BatchHeader) -> bytearray:
+    """The batch of records that are compressed already; length and checksum are new, all else is as `header` says."""
     batch = bytearray(HEADER_SIZE)
-    batch += compress(header.codec, records, level)
+    batch += packed
     write_header(batch, header)
     return batch
 

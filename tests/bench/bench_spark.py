@@ -10,14 +10,18 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from rookery.client.cluster import Cluster
 from rookery.client.spark.decoder import Decoder
+from rookery.client.spark.encoder import encode, parts, rows_of
 from rookery.client.spark.offsets import Range
+from rookery.client.spark.routing import grouped, route
 from rookery.client.spark.schema import names
 from rookery.core.wire.apis.produce import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from rookery.core.wire.records import Record, build_batch
@@ -45,20 +49,37 @@ def batch_of(size: int, first: int = 0) -> tuple[int, bytes]:
     )
 
 
-def decoder() -> None:
-    print(f"{'decoder, one core':<28}{'rows/s CPU':>12}{'MB/s':>8}")
+def codecs() -> None:
+    """Both directions without Spark, the cluster or the network."""
+    print(f"{'one core':<18}{'size':>8}{'rows/s CPU':>12}{'MB/s':>8}")
     for size in SIZES:
         count, _ = batch_of(size)
         data = b"".join(batch_of(size, first)[1] for first in range(0, 20_000, count))
-        best = min(_cpu_of(Decoder(Range("t", 0, 0, 1 << 40), names(False)), data) for _ in range(9))
         rows = -(-20_000 // count) * count
-        print(f"{size:>6} B{'':<20}{rows / best:>12,.0f}{len(data) / best / 1e6:>8.0f}")
+        values = [pa.array([KEY % n for n in range(rows)]), pa.repeat(b"v" * (size - 14), rows)]
+        batch = pa.RecordBatch.from_arrays(values, names=["key", "value"])
+        for what, work in (("decode", partial(_decode, data)), ("place, encode", partial(_encode, batch))):
+            best = min(_cpu_of(work) for _ in range(9))
+            print(f"{what:<18}{size:>6} B{rows / best:>12,.0f}{len(data) / best / 1e6:>8.0f}")
 
 
-def _cpu_of(decoder: Decoder, data: bytes) -> float:
-    begun = time.process_time()
+def _decode(data: bytes) -> None:
+    decoder = Decoder(Range("t", 0, 0, 1 << 40), names(False))
     list(decoder.feed(data))
     list(decoder.rest())
+
+
+def _encode(batch: pa.RecordBatch) -> None:
+    """For a topic of three partitions."""
+    rows = rows_of(batch)
+    for _, there in grouped(rows, route(rows.column("key"), None, 3, 0)):
+        for part in parts(there, 1 << 20):
+            encode(part)
+
+
+def _cpu_of(work: Callable[[], None]) -> float:
+    begun = time.process_time()
+    work()
     return time.process_time() - begun
 
 
@@ -162,7 +183,7 @@ def lengthen(spark: Spark, kinds: list[str]) -> None:
 
 
 def main() -> None:
-    decoder()
+    codecs()
     settings = connector.settings()
     kinds = ["rookery", *(["kafka"] if settings else [])]
     cores = os.sched_getaffinity(0)

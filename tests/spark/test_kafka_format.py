@@ -14,7 +14,7 @@ from rookery.client.sender import Outgoing
 from rookery.core.wire.records import Codec, RecordHeader
 from tests import needs
 from tests.cluster.local import LocalCluster, wait_for
-from tests.spark.topics import high_watermark, write
+from tests.spark.topics import high_watermark, into_files, numbered, numbers, write
 
 pytestmark = pytest.mark.timeout(600)
 """The first test of a run also starts Java and the cluster."""
@@ -155,6 +155,20 @@ def test_streams_are_equal(spark: SparkSession, cluster: LocalCluster, tmp_path:
         assert _end(query) == ends
         copies[kind] = content(rows(spark, "kafka", cluster, subscribe=copy))
     assert copies["rookery"] == copies["kafka"] == content(rows(spark, "rookery", cluster, subscribe=CODECS))
+
+
+@pytest.mark.row(173)
+def test_a_checkpoint_of_sparks_own_source_is_gone_on_from(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """A job changes the name of its format and keeps its place: every record once in the files."""
+    cluster.create_topic("moved-in", 2, 3)
+    for first, kind in ((0, "kafka"), (50, "rookery")):
+        write(cluster, "moved-in", numbered(first, 50, 2))
+        reader = spark.readStream.format(kind).option("kafka.bootstrap.servers", cluster.bootstrap)
+        source = reader.option("subscribe", "moved-in").option("startingOffsets", "earliest").load()
+        assert into_files(source, tmp_path).trigger(availableNow=True).start().awaitTermination(300)
+    assert numbers(spark.read.parquet(str(tmp_path / "files"))) == list(range(100))
 
 
 def _end(query: Any) -> list[int]:

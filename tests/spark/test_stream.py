@@ -16,7 +16,7 @@ from rookery.client.spark.offsets import from_json
 from rookery.client.spark.planner import POLL_PAUSE_S
 from tests.cluster.local import LocalCluster, wait_for
 from tests.spark.numbers import Numbers
-from tests.spark.topics import grow, high_watermark, load, numbered, numbers, write
+from tests.spark.topics import grow, high_watermark, into_files, load, make_again, numbered, numbers, write
 
 REQUESTS = "kafka_network_requestmetrics_requests"
 pytestmark = pytest.mark.timeout(600)
@@ -34,12 +34,7 @@ def copy(
     spark: SparkSession, cluster: LocalCluster, topic: str, folder: Path, **options: str
 ) -> DataStreamWriter:
     """A query that copies a topic into Parquet files."""
-    return (
-        stream(spark, cluster, topic, **options)
-        .writeStream.format("parquet")
-        .option("path", str(folder / "files"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-    )
+    return into_files(stream(spark, cluster, topic, **options), folder)
 
 
 def archive(
@@ -181,6 +176,21 @@ def test_records_lost_between_runs(spark: SparkSession, cluster: LocalCluster, t
         archive(spark, cluster, "short", tmp_path)
     archive(spark, cluster, "short", tmp_path, failOnDataLoss="false")
     assert numbers(spark.read.parquet(str(tmp_path / "files"))) == [*range(20), *range(40, 60)]
+
+
+@pytest.mark.row(173)
+def test_a_topic_made_again_between_runs(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
+    """It has more records than the one before, so that its offsets alone tell nothing: an error, or all of them."""
+    cluster.create_topic("again", 1, 3)
+    write(cluster, "again", numbered(0, 20, 1))
+    archive(spark, cluster, "again", tmp_path)
+    make_again(cluster, "again")
+    write(cluster, "again", numbered(20, 40, 1))
+    quick = {"fetchOffset.retryIntervalMs": "100"}
+    with pytest.raises(StreamingQueryException, match="again-0 belongs to a topic that was deleted and made again"):
+        archive(spark, cluster, "again", tmp_path, **quick)
+    archive(spark, cluster, "again", tmp_path, failOnDataLoss="false", **quick)
+    assert numbers(spark.read.parquet(str(tmp_path / "files"))) == list(range(60))
 
 
 @pytest.mark.row(173)

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from rookery.client import admin
 from rookery.client.cluster import Cluster
@@ -59,10 +61,28 @@ def grow(cluster: LocalCluster, topic: str, partitions: int) -> None:
     asyncio.run(ask())
 
 
+def make_again(cluster: LocalCluster, topic: str) -> None:
+    """Delete a topic and make another with its name, known to all nodes."""
+
+    async def ask() -> None:
+        async with Cluster(cluster.awake) as client:
+            await admin.delete_topic(client, topic)
+
+    asyncio.run(ask())
+    cluster.wait_until_known(topic, 0)
+    cluster.create_topic(topic, 1, 3)
+
+
 def load(spark: SparkSession, cluster: LocalCluster, topic: str, **options: str) -> DataFrame:
     """A batch read of a topic. Each load is planned anew."""
     reader = spark.read.format("rookery").option("kafka.bootstrap.servers", cluster.awake)
     return reader.option("subscribe", topic).options(**options).load()
+
+
+def into_files(rows: DataFrame, folder: Path) -> DataStreamWriter:
+    """A query that copies rows into Parquet files, its checkpoint beside them."""
+    writer = rows.writeStream.format("parquet").option("path", str(folder / "files"))
+    return writer.option("checkpointLocation", str(folder / "checkpoint"))
 
 
 def numbers(frame: DataFrame) -> list[int]:

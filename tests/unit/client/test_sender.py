@@ -1,14 +1,20 @@
 """The plain sender over a scripted cluster: what it repeats, and what is an error at once."""
 
+import asyncio
+from collections import defaultdict
+from itertools import count
 from typing import Any
 
 import pytest
 
 from rookery.client import cluster as client_cluster
 from rookery.client.cluster import Cluster
+from rookery.client.identity import ProducerId
 from rookery.client.partitioner import partition_for_key
 from rookery.client.sender import Outgoing, Sender, Written
 from rookery.core.errors import ErrorCode, MessageTooLargeError, UnknownTopicOrPartitionError
+from rookery.core.net.connection import ConnectionLostError
+from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdResponse
 from rookery.core.wire.apis.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -21,35 +27,53 @@ from rookery.core.wire.apis.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from rookery.core.wire.records import read_records
+from rookery.core.wire.records import read_header, read_records
 
 
 class Scripted(Cluster):
-    """One node that leads two partitions and answers writes with the codes given, then with success."""
+    """One node that leads two partitions of every topic and answers writes with what is given, error codes or
+    exceptions, then with success. It tells where a batch is that it had before, but counts it once."""
 
-    def __init__(self, *codes: ErrorCode) -> None:
+    def __init__(self, *outcomes: ErrorCode | Exception) -> None:
         super().__init__("node:1")
-        self._codes = list(codes)
+        self._outcomes = list(outcomes)
+        self._ids = count(100)
+        self._had: set[tuple[str, int, int, int]] = set()
         self.written: list[tuple[int, list[bytes | None]]] = []
+        self.topics: dict[str, list[bytes | None]] = defaultdict(list)
+        self.stamps: list[tuple[int, int, int]] = []
 
     async def ask_any(self, api: Any, request: Any, *, at_most: int | None = None) -> Any:
+        if api is INIT_PRODUCER_ID:
+            assert request.transactional_id is None
+            return InitProducerIdResponse(producer_id=next(self._ids), producer_epoch=0)
         partitions = [
             MetadataResponsePartition(partition_index=index, leader_id=1, replica_nodes=[1], isr_nodes=[1])
             for index in range(2)
         ]
         return MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=1, host="node", port=1)],
-            topics=[MetadataResponseTopic(name="t", partitions=partitions)],
+            topics=[MetadataResponseTopic(name=each.name, partitions=partitions) for each in request.topics],
         )
 
     async def ask(self, node: Any, api: Any, request: Any, **_: Any) -> Any:
         assert api is PRODUCE
-        data = request.topic_data[0].partition_data[0]
-        code = self._codes.pop(0) if self._codes else ErrorCode.NONE
-        if code == ErrorCode.NONE:
-            self.written.append((data.index, [record.value for record in read_records(data.records, 0)]))
-        answer = PartitionProduceResponse(index=data.index, error_code=code, base_offset=10)
-        return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=[answer])])
+        (topic,) = request.topic_data
+        (data,) = topic.partition_data
+        header = read_header(data.records)
+        outcome = self._outcomes.pop(0) if self._outcomes else ErrorCode.NONE
+        stored = outcome == ErrorCode.NONE or isinstance(outcome, ConnectionLostError)
+        stamp = (header.producer_id, data.index, header.base_sequence)
+        if stored and (topic.name, *stamp) not in self._had:
+            self._had |= {(topic.name, *stamp)} if header.producer_id >= 0 else set()
+            values = [record.value for record in read_records(data.records, 0)]
+            self.written.append((data.index, values))
+            self.topics[topic.name] += values
+        self.stamps.append(stamp)
+        if isinstance(outcome, Exception):
+            raise outcome
+        answer = PartitionProduceResponse(index=data.index, error_code=outcome, base_offset=10)
+        return ProduceResponse(responses=[TopicProduceResponse(name=topic.name, partition_responses=[answer])])
 
 
 @pytest.fixture(autouse=True)
@@ -77,3 +101,66 @@ async def test_keys_choose_partitions_and_records_without_key_stay_together() ->
     where = await Sender(cluster, "t").send([Outgoing(b"v", key) for key in keys])
     assert [each.partition for each in where] == [partition_for_key(key, 2) for key in keys]
     assert len({each.partition for each in await Sender(cluster, "t").send([Outgoing(b"v")] * 5)}) == 1
+
+
+LOST = ConnectionLostError("the answer is lost")
+
+
+@pytest.mark.invariant("T1")
+async def test_a_batch_is_numbered_once_however_often_it_is_sent() -> None:
+    """The numbers of a partition go on behind each batch, and those of partitions do not mix."""
+    cluster = Scripted(LOST, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    sender = Sender(cluster, "t")
+    for values in ([b"a", b"b"], [b"c"]):
+        await sender.write(1, [Outgoing(value) for value in values])
+    await sender.write(0, [Outgoing(b"d")])
+    assert cluster.stamps == [(100, 1, 0), (100, 1, 0), (100, 1, 0), (100, 1, 2), (100, 0, 0)]
+    assert cluster.written == [(1, [b"a", b"b"]), (1, [b"c"]), (0, [b"d"])]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH],
+)
+async def test_a_leader_that_forgot_the_producer_is_written_to_under_a_new_id(code: ErrorCode) -> None:
+    cluster = Scripted(ErrorCode.NONE, code)
+    sender = Sender(cluster, "t")
+    for value in (b"a", b"b", b"c"):
+        await sender.write(1, [Outgoing(value)])
+    assert cluster.stamps == [(100, 1, 0), (100, 1, 1), (101, 1, 0), (101, 1, 1)]
+    assert cluster.topics["t"] == [b"a", b"b", b"c"]
+
+
+async def test_numbers_of_a_batch_with_an_unknown_end_are_not_used_again() -> None:
+    """Its leader may have it: the next batch under the same number would be taken for it."""
+    cluster = Scripted(LOST)
+    sender = Sender(cluster, "t", timeout_s=-1)
+    with pytest.raises(ConnectionLostError):
+        await sender.write(1, [Outgoing(b"a")])
+    await sender.write(1, [Outgoing(b"b")])
+    assert cluster.topics["t"] == [b"a", b"b"]
+    assert cluster.stamps == [(100, 1, 0), (101, 1, 0)]
+
+
+async def test_senders_that_share_an_id_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One gives up while another one has begun: no number is given twice."""
+    cluster = Scripted(LOST)
+    shared = ProducerId(cluster)
+    monkeypatch.setattr(client_cluster, "RETRY_PAUSE_S", 60.0)
+    first = asyncio.create_task(Sender(cluster, "t", identity=shared).write(1, [Outgoing(b"a")]))
+    while not cluster.stamps:
+        await asyncio.sleep(0)
+    second = asyncio.create_task(Sender(cluster, "t", identity=shared).write(1, [Outgoing(b"b")]))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    first.cancel()
+    await second
+    assert cluster.topics["t"] == [b"a", b"b"]
+    assert cluster.stamps == [(100, 1, 0), (101, 1, 0)]
+
+
+async def test_no_id_without_all_acknowledgements() -> None:
+    cluster = Scripted(LOST)
+    await Sender(cluster, "t", acks=1).write(1, [Outgoing(b"a")])
+    assert cluster.stamps == [(-1, 1, -1)] * 2
+    assert cluster.topics["t"] == [b"a"] * 2, "nobody noticed"

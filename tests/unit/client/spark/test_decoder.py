@@ -91,6 +91,13 @@ def test_nothing_outside_the_range() -> None:
     assert rows(data, 30, 40) == []
 
 
+def test_a_batch_that_comes_twice_or_begins_too_early_repeats_nothing() -> None:
+    """As when the next leader's batches have other bounds."""
+    answers = [build_batch(some(0, 10)), build_batch(some(0, 10)), build_batch(some(5, 10)), build_batch(some(15, 5))]
+    found = decoded(Range("t", 3, 2, 18), ("offset",), *answers)
+    assert [offset for each in found for offset in each.column("offset").to_pylist()] == list(range(2, 18))
+
+
 def test_holes_of_compaction_and_a_cut_batch_at_the_end() -> None:
     holes = [record for record in some(0, 10) if record.offset in (2, 7, 9)]
     data = build_batch(holes) + build_batch(some(40, 5))

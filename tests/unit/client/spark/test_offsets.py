@@ -89,4 +89,7 @@ def test_long_ranges_are_split_until_there_are_enough_tasks() -> None:
     parts = split([Range("t", 0, 0, 10_000), Range("t", 1, 0, 10)], 5, None)
     assert len([part for part in parts if part.partition == 0]) == 4
     assert [part.size for part in split([Range("t", 0, 0, 10)], None, 4)] == [3, 3, 4]
+    equal = [Range("t", place, 0, 1000) for place in range(2)]
+    assert len(split(equal, 5, None)) == 6, "halves are rounded upwards: never fewer tasks than are wanted"
+    assert len(split([Range("t", 0, 0, 10)], 10**12, None)) == 10, "never more tasks than offsets"
     assert split([Range("t", 0, 0, 9), Range("t", 1, 0, 9)], 2, None) == [Range("t", 0, 0, 9), Range("t", 1, 0, 9)]

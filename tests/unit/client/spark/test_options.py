@@ -27,7 +27,7 @@ def test_defaults_are_those_of_sparks_own_source() -> None:
     assert options.partitions_min is options.records_per_partition_max is None
     assert options.admission.offsets_max is options.admission.offsets_min is None
     assert options.admission.delay_max_ms == 15 * 60 * 1000
-    assert (options.poll_timeout_s, options.lookup_retries, options.lookup_pause_s) == (120, 3, 0.01)
+    assert (options.poll_timeout_s, options.lookup_retries, options.lookup_pause_s) == (120, 3, 1)
     assert not options.fetching.read_committed
 
 
@@ -43,7 +43,7 @@ def test_selections() -> None:
     only = {"kafka.bootstrap.servers": "a:1"}
     assigned = source_options({**only, "assign": '{"t":[1,0],"u":[3]}'}, streaming=False)
     assert assigned.selection.partitions == (("t", 0), ("t", 1), ("u", 3))
-    assert source_options({**only, "subscribePattern": "t.*"}, streaming=False).selection.pattern == "t.*"
+    assert source_options({**only, "subscribePattern": " t.* "}, streaming=False).selection.pattern == "t.*"
 
 
 def test_places_by_offset_and_by_time() -> None:
@@ -101,6 +101,12 @@ WRONG_IN_BATCH = [
     ({"startingOffsetsByTimestampStrategy": "guess"}, "startingOffsetsByTimestampStrategy"),
     ({"failOnDataLoss": "maybe"}, "failOnDataLoss"),
     ({"minPartitions": "0"}, "minPartitions"),
+    ({"minPartitions": "1_0"}, "minPartitions"),
+    ({"minPartitions": "١"}, "minPartitions"),
+    ({"startingTimestamp": str(2**63)}, "startingTimestamp"),
+    ({"endingOffsets": f'{{"t":{{"0":{2**63}}}}}'}, "endingOffsets"),
+    ({"startingOffsets": '{"t":{"²":1}}'}, "startingOffsets"),
+    ({"partition.metadata.cache.ttl.ms": "0"}, r"partition\.metadata\.cache\.ttl\.ms"),
     ({"maxRecordsPerPartition": "many"}, "maxRecordsPerPartition"),
     ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger"),
     ({"kafka.auto.offset.reset": "earliest"}, r"kafka\.auto\.offset\.reset"),

@@ -1,0 +1,123 @@
+"""Who writes, and how many records came before: with that a leader knows a batch it has already.
+
+An answer can be lost after the records were stored. The sender then writes the same batch again under the same
+numbers, and the leader tells where it is instead of storing it twice.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from rookery.client.cluster import Cluster, check
+from rookery.core.errors import (
+    InvalidProducerEpochError,
+    OutOfOrderSequenceNumberError,
+    UnknownProducerIdError,
+)
+from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
+from rookery.core.wire.batch import MAX_SEQUENCE
+
+TIMEOUT_S = 60.0
+UNUSED_MS = 60_000  # the time of a transaction, which is asked for and means nothing here
+
+NOT_KNOWN = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
+"""What a leader answers that lost, or never had, what came before: nothing was stored, a new identity helps."""
+
+Place = tuple[str, int]
+
+
+class Stamp(NamedTuple):
+    """What a batch carries: all -1 if nobody asks."""
+
+    producer_id: int = -1
+    epoch: int = -1
+    sequence: int = -1
+
+
+class Turn(Protocol):
+    """One batch of a partition on its way; the same stamp for all tries, unless its leader does not know it."""
+
+    stamp: Stamp
+
+    async def renew(self) -> None: ...
+
+
+class Identity(Protocol):
+    """Gives the batches of a partition their stamps, one batch after the other."""
+
+    def turn(self, place: Place, records: int) -> AbstractAsyncContextManager[Turn]: ...
+
+
+class Nobody:
+    """No identity: with fewer than all acknowledgements nobody can promise that a batch is stored once."""
+
+    stamp = Stamp()
+
+    @asynccontextmanager
+    async def turn(self, place: Place, records: int) -> AsyncIterator["Nobody"]:
+        yield self
+
+    async def renew(self) -> None: ...
+
+
+class ProducerId:
+    """A producer id, asked for when first needed, and how many records each partition has had from it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._given: tuple[int, int] | None = None
+        self._sequences: dict[Place, int] = defaultdict(int)
+        self._turns: dict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @asynccontextmanager
+    async def turn(self, place: Place, records: int) -> AsyncIterator["_Numbered"]:
+        """Write a batch within; leave with an error if it is not known to be stored."""
+        async with self._turns[place]:
+            turn = _Numbered(self, place, await self._stamp(place))
+            try:
+                yield turn
+            except BaseException:
+                self._give_up(turn.stamp)
+                raise
+            if self._is_current(turn.stamp):
+                self._sequences[place] = (turn.stamp.sequence + records) & MAX_SEQUENCE
+
+    async def begin_anew(self, place: Place, stamp: Stamp) -> Stamp:
+        """Another stamp for a batch whose leader does not know this one."""
+        self._give_up(stamp)
+        return await self._stamp(place)
+
+    async def _stamp(self, place: Place) -> Stamp:
+        if self._given is None:
+            given = await self._cluster.retrying(self._ask, TIMEOUT_S)
+            self._given = self._given or given  # another partition may have asked meanwhile
+        return Stamp(*self._given, self._sequences[place])
+
+    def _give_up(self, stamp: Stamp) -> None:
+        if self._is_current(stamp):
+            self._given = None
+            self._sequences.clear()
+
+    def _is_current(self, stamp: Stamp) -> bool:
+        return self._given == (stamp.producer_id, stamp.epoch)
+
+    async def _ask(self) -> tuple[int, int]:
+        request = InitProducerIdRequest(transaction_timeout_ms=UNUSED_MS)
+        answer = await self._cluster.ask_any(INIT_PRODUCER_ID, request)
+        check(answer.error_code, "a producer id")
+        return answer.producer_id, answer.producer_epoch
+
+
+@dataclass
+class _Numbered:
+    """The turn of one batch under a producer id."""
+
+    _id: ProducerId
+    _place: Place
+    stamp: Stamp
+
+    async def renew(self) -> None:
+        self.stamp = await self._id.begin_anew(self._place, self.stamp)

@@ -1,0 +1,96 @@
+"""Rows on their way to partitions, over a scripted cluster."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from rookery.client.partitioner import partition_for_key
+from rookery.client.spark.blocking import BlockingCluster
+from rookery.client.spark.outbox import Outbox
+from rookery.client.spark.sink_options import SinkOptions, sink_options
+from rookery.core.errors import ErrorCode, MessageTooLargeError
+from tests.unit.client.test_sender import Scripted
+
+
+def parsed(**options: str) -> SinkOptions:
+    columns = [("value", "string"), ("topic", "string")]
+    return sink_options({"kafka.bootstrap.servers": "a:9092", **options}, columns)
+
+
+@pytest.fixture
+def cluster() -> Scripted:
+    return Scripted()
+
+
+@pytest.fixture
+def blocking(cluster: Scripted) -> Iterator[BlockingCluster]:
+    opened = BlockingCluster(parsed().connecting, cluster)
+    yield opened
+    opened.close()
+
+
+def batch(**columns: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+@pytest.mark.row(173)
+def test_rows_are_written_in_order_by_partition(blocking: BlockingCluster, cluster: Scripted) -> None:
+    """Keys choose, a row's own partition goes before, and no batch is larger than a request may be."""
+    outbox = Outbox(blocking, parsed(topic="t", **{"kafka.max.request.size": "1000"}))
+    rows = [(b"%d" % n, b"k%d" % n, None if n % 2 else 1) for n in range(200)]
+    for first in range(0, 200, 50):
+        values, keys, given = zip(*rows[first : first + 50], strict=True)
+        outbox.add(batch(value=pa.array(values), key=pa.array(keys), partition=pa.array(given, pa.int32())))
+    outbox.finish()
+    assert outbox.written == 200
+    assert len(cluster.written) > 8
+    wanted: dict[int, list[bytes]] = {0: [], 1: []}
+    for value, key, partition in rows:
+        wanted[partition_for_key(key, 2) if partition is None else partition].append(value)
+    for index, values_there in wanted.items():
+        assert [each for partition, found in cluster.written if partition == index for each in found] == values_there
+
+
+def test_the_column_says_the_topic_unless_the_option_does(blocking: BlockingCluster, cluster: Scripted) -> None:
+    rows = batch(value=pa.array(["a", "b", "c"]), topic=pa.array(["t", "u", "t"]))
+    for options in (parsed(), parsed(topic="v")):
+        outbox = Outbox(blocking, options)
+        outbox.add(rows)
+        outbox.finish()
+    assert cluster.topics == {"t": [b"a", b"c"], "u": [b"b"], "v": [b"a", b"b", b"c"]}
+
+
+def test_rows_without_a_key_change_partition_with_every_flush(blocking: BlockingCluster, cluster: Scripted) -> None:
+    outbox = Outbox(blocking, parsed(topic="t"), turn=1)
+    for text in ("a", "b", "c"):
+        outbox.add(batch(value=pa.array([text] * 2)))
+        outbox.flush()
+    outbox.finish()
+    assert cluster.written == [(1, [b"a"] * 2), (0, [b"b"] * 2), (1, [b"c"] * 2)]
+
+
+def test_nothing_to_write_is_nothing_written(blocking: BlockingCluster, cluster: Scripted) -> None:
+    outbox = Outbox(blocking, parsed(topic="t"))
+    outbox.add(batch(value=pa.array([], pa.string())))
+    outbox.finish()
+    assert (outbox.written, cluster.written) == (0, [])
+
+
+def test_rows_that_cannot_be_placed_are_an_error(blocking: BlockingCluster) -> None:
+    outbox = Outbox(blocking, parsed())
+    with pytest.raises(ValueError, match="no topic"):
+        outbox.add(batch(value=pa.array(["v"]), topic=pa.array([None], pa.string())))
+    for partition in (2, -1):
+        with pytest.raises(ValueError, match=f"partition {partition}, which 't' does not have"):
+            outbox.add(batch(value=pa.array(["v"]), topic=pa.array(["t"]), partition=pa.array([partition], pa.int32())))
+
+
+def test_what_is_refused_is_an_error_of_the_task() -> None:
+    """No later than at the end: a task never says that it wrote what the cluster does not have."""
+    blocking = BlockingCluster(parsed().connecting, Scripted(ErrorCode.MESSAGE_TOO_LARGE))
+    outbox = Outbox(blocking, parsed(topic="t"))
+    outbox.add(batch(value=pa.array(["v"])))
+    with pytest.raises(MessageTooLargeError):
+        outbox.finish()
+    blocking.close()
