@@ -5,9 +5,15 @@ passes; the result of a run is written to build/rows.json, which ``make rows`` r
 """
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Spark's Java is started by a fork of this process. With gRPC's support for forks, the child's copy of gRPC polls
+# descriptors that are being closed, and aborts now and then. gRPC reads this when it is imported.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "build" / "rows.json"
@@ -56,4 +62,7 @@ class RowCount:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # a machine may stand still for a moment: how long an example took proves nothing
+    settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any-machine")
     config.pluginmanager.register(RowCount(), "row-count")

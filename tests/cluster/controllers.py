@@ -14,7 +14,12 @@ from rookery.core.metadata.features import SUPPORTED
 from rookery.core.metadata.image import Endpoint
 from tests.cluster.quorum import CLUSTER_ID, Quorum, VoterProcess
 
-OPTIONS = {"broker.session.timeout.ms": "6000", "rookery.broker.reconnect.grace.ms": "500"}
+OPTIONS = {
+    "broker.session.timeout.ms": "30000",
+    "rookery.broker.reconnect.grace.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "10000",
+}
+"""Who dies is missed at once, because its connections close. Time alone takes no office from a node that lives."""
 BEAT_S = 0.25
 
 
@@ -89,9 +94,11 @@ async def until(holds: Callable[[], object], what: str, within_s: float = 20.0) 
 
 
 @asynccontextmanager
-async def cluster(folder: Path, brokers: int = 3) -> AsyncIterator[tuple[Controllers, list[ScriptedBroker]]]:
+async def cluster(
+    folder: Path, brokers: int = 3, options: dict[str, str] | None = None
+) -> AsyncIterator[tuple[Controllers, list[ScriptedBroker]]]:
     """Three controllers with some scripted brokers; on failure the ends of the logs are printed."""
-    controllers = Controllers(folder, 3, OPTIONS)
+    controllers = Controllers(folder, 3, {**OPTIONS, **(options or {})})
     scripted = [ScriptedBroker(number, controllers) for number in range(11, 11 + brokers)]
     try:
         controllers.start()

@@ -20,9 +20,12 @@ from rookery.client import admin
 from rookery.client.cluster import Cluster, PartitionView
 from rookery.client.local import launcher
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
+from rookery.client.reader import LATEST, offset_at
 
 POLL_S = 0.05
-WAIT_S = 30.0
+WAIT_S = 60.0
+HEALTH_S = 5.0
+"""A node that is paused does not answer; who asks for its health is not to wait for that."""
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> Any:
@@ -103,14 +106,14 @@ class LocalCluster:
 
     # --- facts ----------------------------------------------------------------------------------------------
 
-    def http(self, node_id: int, page: str) -> str:
-        with urllib.request.urlopen(f"http://{self.node(node_id).http}{page}", timeout=5) as answer:
+    def http(self, node_id: int, page: str, timeout_s: float = WAIT_S) -> str:
+        with urllib.request.urlopen(f"http://{self.node(node_id).http}{page}", timeout=timeout_s) as answer:
             return str(answer.read(), "utf-8")
 
-    def health(self, node_id: int) -> dict[str, Any]:
+    def health(self, node_id: int, timeout_s: float = HEALTH_S) -> dict[str, Any]:
         """The node's own report; empty if it does not answer."""
         try:
-            return dict(json.loads(self.http(node_id, "/healthz?verbose")))
+            return dict(json.loads(self.http(node_id, "/healthz?verbose", timeout_s)))
         except urllib.error.HTTPError as error:
             return dict(json.load(error))
         except OSError:
@@ -126,8 +129,11 @@ class LocalCluster:
         return [n for n in self.ids if self.health(n).get("controller", {}).get("active")]
 
     def active_controller(self) -> int:
-        found = wait_for(lambda: len(self.active_controllers()) == 1 and self.active_controllers(), "one controller")
-        return int(found[0])
+        def one() -> int | None:
+            found = self.active_controllers()
+            return found[0] if len(found) == 1 else None
+
+        return int(wait_for(one, "one controller"))
 
     def log(self, node_id: int) -> str:
         return (Path(self.node(node_id).data) / "node.log").read_text()
@@ -147,11 +153,19 @@ class LocalCluster:
     def create_topic(
         self, name: str, partitions: int = 1, replicas: int = -1, config: dict[str, str] | None = None
     ) -> None:
+        """A new topic that every node knows and whose partitions can be written and read."""
+
         async def create() -> None:
             async with Cluster(self.awake) as cluster:
                 await admin.create_topic(cluster, admin.NewTopic(name, partitions, replicas, config))
 
+        async def serve() -> None:
+            async with Cluster(self.awake) as cluster:
+                await asyncio.gather(*(offset_at(cluster, name, index, LATEST) for index in range(partitions)))
+
         asyncio.run(create())
+        self.wait_until_known(name, partitions)
+        asyncio.run(serve())
 
     def partition(self, topic: str, index: int = 0) -> PartitionView:
         """The partition as some node that is awake tells."""
@@ -172,9 +186,21 @@ class LocalCluster:
 
         return {asyncio.run(ask(address)) for address in self.awake.split(",")}
 
+    def wait_until_known(self, topic: str, partitions: int) -> None:
+        """Clients ask now this node, now that one; none may still tell of the time before a change. 0: of no topic."""
+        wait_for(lambda: self.known(topic) == {partitions}, f"every node to know {partitions} partitions of {topic}")
+
+    def overrides(self, topic: str) -> list[dict[str, str]]:
+        """The options that the topic sets itself, as each node that is awake tells."""
+
+        async def ask(address: str) -> dict[str, str]:
+            async with Cluster(address, request_timeout_s=10) as cluster:
+                return await admin.topic_overrides(cluster, topic)
+
+        return [asyncio.run(ask(address)) for address in self.awake.split(",")]
+
     def leader(self, topic: str, index: int = 0) -> int:
-        found = wait_for(lambda: self.partition(topic, index).leader > 0 and self.partition(topic, index), "a leader")
-        return int(found.leader)
+        return int(wait_for(lambda: max(self.partition(topic, index).leader, 0), "a leader"))
 
     def show_logs(self) -> None:
         """What the nodes have to say, for a test that failed."""

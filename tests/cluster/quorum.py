@@ -101,7 +101,7 @@ class VoterProcess:
         self.signal(signal.SIGKILL)
         self._ended()
 
-    def stop(self, within_s: float = 10.0) -> int:
+    def stop(self, within_s: float = 60.0) -> int:
         """A clean stop; returns the exit code."""
         self.signal(signal.SIGTERM)
         return self._ended(within_s)
@@ -114,7 +114,7 @@ class VoterProcess:
         self.signal(signal.SIGCONT)
         self.paused = False
 
-    def _ended(self, within_s: float = 10.0) -> int:
+    def _ended(self, within_s: float = 60.0) -> int:
         if self.process is None:
             return 0
         code = self.process.wait(within_s)

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from rookery.core.errors import ErrorCode
 from rookery.core.net.connection import Connection
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
+from tests.cluster.ends import ends
 from tests.cluster.load import Load
 from tests.cluster.local import LocalCluster, local_cluster, wait_for
 from tests.cluster.replicas import check_history_and_replicas
@@ -124,15 +125,17 @@ def test_all_nodes_killed_and_started_again(cluster: LocalCluster) -> None:
     check(cluster, load)
 
 
-@pytest.mark.row(70)
-def test_preferred_leaders_return_by_themselves(cluster: LocalCluster) -> None:
+def wait_for_preferred(cluster: LocalCluster) -> None:
     def preferred() -> bool:
-        return all(
-            cluster.partition(TOPIC, index).leader == cluster.partition(TOPIC, index).replicas[0]
-            for index in range(PARTITIONS)
-        )
+        found = [cluster.partition(TOPIC, index) for index in range(PARTITIONS)]
+        return all(partition.leader == partition.replicas[0] for partition in found)
 
     wait_for(preferred, "every leader to be the preferred one")
+
+
+@pytest.mark.row(70)
+def test_preferred_leaders_return_by_themselves(cluster: LocalCluster) -> None:
+    wait_for_preferred(cluster)
 
 
 def test_a_node_returns_with_an_empty_disk(cluster: LocalCluster) -> None:
@@ -179,18 +182,18 @@ def ask_follower(cluster: LocalCluster, partition: int) -> ErrorCode:
 @pytest.mark.invariant("P5")
 def test_what_was_acknowledged_is_read_at_once_and_no_consumer_goes_back(cluster: LocalCluster) -> None:
     """Each consumer is a new one, and the leader changes in between; followers serve no reads of their own accord."""
-    place, latest = TopicPartition(TOPIC, 0), 0
+    latest = 0
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
     for number in range(6):
         offsets: list[int] = []
         value = b"mine %d" % number
         producer.produce(TOPIC, value, partition=0, on_delivery=partial(note_offset, offsets))
         assert producer.flush(30) == 0
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "not-used"})
-        low, high = consumer.get_watermark_offsets(place, timeout=30)
+        low, high = ends(cluster, TOPIC, 0)
         assert low <= offsets[0] < high
         assert high >= latest, "the end went back"
         latest = high
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "not-used"})
         consumer.assign([TopicPartition(TOPIC, 0, offsets[0])])
         message = consumer.poll(30)
         assert message is not None
@@ -201,6 +204,7 @@ def test_what_was_acknowledged_is_read_at_once_and_no_consumer_goes_back(cluster
         elif number % 3 == 2:
             cluster.up()
             cluster.wait_in_sync(TOPIC, PARTITIONS)
+            wait_for_preferred(cluster)  # so that none moves back while it is asked
     assert ask_follower(cluster, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

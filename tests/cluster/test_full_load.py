@@ -41,7 +41,7 @@ def test_a_minute_of_full_load_costs_no_election_and_no_fence() -> None:
             deadline = time.monotonic() + SECONDS
             while time.monotonic() < deadline:
                 asked = time.monotonic()
-                health = cluster.health(1)
+                health = cluster.health(1, SECONDS)
                 assert health["ready"], health["reasons"]
                 slowest = max(slowest, time.monotonic() - asked)
                 time.sleep(0.2)

@@ -79,21 +79,27 @@ def in_sync(cluster: LocalCluster, topic: str) -> set[int]:
 def test_a_follower_paused_for_longer_than_the_lag_time_leaves_and_comes_back(cluster: LocalCluster) -> None:
     cluster.create_topic("lagging", 1, 3, {"min.insync.replicas": "1"})
     cluster.wait_in_sync("lagging")
-    slow = followers(cluster, "lagging")[0]
+    slow = next(n for n in followers(cluster, "lagging") if n != cluster.active_controller())
+    fenced = cluster.log(cluster.leader("lagging")).count("broker.fenced")
     cluster.pause(slow)
     assert all_taken(send(cluster, "lagging", acks=1))
-    wait_for(lambda: slow not in in_sync(cluster, "lagging"), "the paused follower to leave the ISR", 5 * LAG_S)
+    wait_for(lambda: slow not in in_sync(cluster, "lagging"), "the paused follower to leave the ISR")
     cluster.resume(slow)
     wait_for(lambda: slow in in_sync(cluster, "lagging"), "it to come back")
     leader = cluster.leader("lagging")
-    assert "broker.fenced" not in cluster.log(leader)
+    assert cluster.log(leader).count("broker.fenced") == fenced
     assert "isr.shrink" in cluster.log(leader)
     assert "isr.expand" in cluster.log(leader)
 
 
 @pytest.mark.row(58)
-def test_far_behind_for_less_than_the_lag_time_stays(cluster: LocalCluster) -> None:
+def test_far_behind_for_less_than_the_lag_time_stays() -> None:
     """A million records written while a follower is paused for less than the lag time: it stays in."""
+    with local_cluster(3, replica__lag__time__max__ms="10000") as patient:
+        fall_behind_and_stay(patient)
+
+
+def fall_behind_and_stay(cluster: LocalCluster) -> None:
     cluster.create_topic("burst", 1, 3, {"min.insync.replicas": "1"})
     cluster.wait_in_sync("burst")
     leader = cluster.leader("burst")
@@ -127,11 +133,12 @@ def test_too_few_in_sync_replicas_refuse_acks_all(cluster: LocalCluster) -> None
     first = send(cluster, "strict")
     assert first[0] is not None
     assert first[0].code() in (KafkaError._MSG_TIMED_OUT, KafkaError.REQUEST_TIMED_OUT, KafkaError._TIMED_OUT)
-    wait_for(lambda: slow not in in_sync(cluster, "strict"), "the follower to leave", 5 * LAG_S)
+    wait_for(lambda: slow not in in_sync(cluster, "strict"), "the follower to leave")
+    few = "kafka_server_replicamanager_underminisrpartitioncount"
+    wait_for(lambda: cluster.metric(leader, few) >= 1, "the leader itself to know")
     refused = send(cluster, "strict")
     assert refused[0] is not None
     assert refused[0].code() == KafkaError.NOT_ENOUGH_REPLICAS
-    assert cluster.metric(leader, "kafka_server_replicamanager_underminisrpartitioncount") >= 1
     assert any("min.insync.replicas" in reason for reason in cluster.health(leader)["reasons"])
     cluster.resume(slow)
     wait_for(lambda: all_taken(send(cluster, "strict")), "acks=all to be taken again")
@@ -164,7 +171,7 @@ def test_without_an_in_sync_replica_it_waits_or_loses_as_configured(cluster: Loc
     leader, (follower,) = cluster.leader(topic), followers(cluster, topic)
     cluster.pause(follower)
     assert all_taken(send(cluster, topic, acks=1))
-    wait_for(lambda: in_sync(cluster, topic) == {leader}, "the leader to be alone in the ISR", 5 * LAG_S)
+    wait_for(lambda: in_sync(cluster, topic) == {leader}, "the leader to be alone in the ISR")
     assert all_taken(send(cluster, topic))
     cluster.kill(leader)
     cluster.resume(follower)
@@ -178,8 +185,10 @@ def test_without_an_in_sync_replica_it_waits_or_loses_as_configured(cluster: Loc
         wait_for(lambda: cluster.partition(topic).leader == -1, "the partition to have no leader", 3 * SESSION_S)
     cluster.up()
     cluster.wait_in_sync(topic, replicas=2)
-    kept = visible(cluster, topic)
-    assert len(kept) < 2 if unclean else kept == [b"0", b"0"]
+    if unclean:
+        assert len(visible(cluster, topic)) < 2
+    else:
+        wait_for(lambda: visible(cluster, topic) == [b"0", b"0"], "both records")
 
 
 @pytest.mark.row(36, 37, 62)

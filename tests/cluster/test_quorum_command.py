@@ -7,7 +7,8 @@ import pytest
 
 from rookery.client.cli.__main__ import main
 from rookery.core.disk import FileDisk
-from rookery.core.log.folder_files import MetaProperties, id_text
+from rookery.core.ids import id_text
+from rookery.core.log.folder_files import MetaProperties
 from tests.cluster.quorum import Quorum, VoterProcess, eventually, free_ports, quorum
 
 
@@ -37,8 +38,9 @@ def newcomer(voters: Quorum, node_id: int) -> VoterProcess:
 @pytest.mark.row(78)
 @pytest.mark.invariant("R12", "R13")
 def test_people_see_the_quorum_and_change_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with quorum(tmp_path, 3) as voters:
+    with quorum(tmp_path, 3, {"controller.quorum.fetch.timeout.ms": "600000"}) as voters:
         voters.propose(5)
+        voters.converge()  # two can elect a leader before the third one listens
         leader = voters.leader()
         follower = next(voter for voter in voters.voters if voter is not leader)
         asked = ("--controllers", f"127.0.0.1:1,{follower.endpoint}")
@@ -53,7 +55,7 @@ def test_people_see_the_quorum_and_change_it(tmp_path: Path, capsys: pytest.Capt
         assert rows[leader.node_id]["directory"] == directory(leader)
 
         fourth = newcomer(voters, 4)
-        caught_up = lambda: (fourth.look() or {}).get("count") == len(voters.acknowledged)  # noqa: E731
+        caught_up = lambda: (fourth.look() or {}).get("count", 0) >= len(voters.acknowledged)  # noqa: E731
         eventually("the newcomer has the log", caught_up)
         code, out, err = run(capsys, "add-voter", "4", directory(fourth), fourth.endpoint, *asked)
         assert (code, out) == (0, "node 4 votes now\n"), err

@@ -130,7 +130,7 @@ def test_a_broker_that_comes_later_takes_new_partitions_and_moved_ones(cluster: 
     assert admin.alter_partition_reassignments({moved: [4]}) == {moved: None}
     wait_for(lambda: not admin.list_partition_reassignments(), "the end of the move", PATIENCE_S)
     admin.close()
-    assert (replicas(cluster, "moving", 1), cluster.leader("moving")) == ([[4]], 4)
+    wait_for(lambda: (replicas(cluster, "moving", 1), cluster.leader("moving")) == ([[4]], 4), "all to have heard")
     reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "after", "log_level": 0})
     reader.assign([TopicPartition("moving", 0, 0)])
     receive(reader, *map(str, range(100)))

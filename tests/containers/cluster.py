@@ -9,7 +9,7 @@ from pathlib import Path
 from testcontainers.compose import DockerCompose
 
 from rookery.client.local.cluster_file import ClusterFile
-from tests.cluster.local import LocalCluster, wait_for
+from tests.cluster.local import WAIT_S, LocalCluster, wait_for
 from tests.containers.image import run
 from tests.ports import free_ports
 from tests.tidy.source import ROOT
@@ -115,8 +115,8 @@ class ContainerCluster(LocalCluster):
 
     # --- facts ----------------------------------------------------------------------------------------------
 
-    def http(self, node_id: int, page: str) -> str:
-        return fetch(f"http://127.0.0.1:{self._http[node_id - 1]}{page}")
+    def http(self, node_id: int, page: str, timeout_s: float = WAIT_S) -> str:
+        return fetch(f"http://127.0.0.1:{self._http[node_id - 1]}{page}", timeout_s)
 
     def log(self, node_id: int) -> str:
         return self.compose("logs", "--no-log-prefix", "--no-color", self.service(node_id))

@@ -13,13 +13,14 @@ from typing import Any
 import yaml
 
 from tests import needs
-from tests.cluster.local import wait_for
+from tests.cluster.local import WAIT_S, wait_for
 from tests.containers.cluster import fetch
 from tests.ports import free_ports
 from tests.unit.deploy.compose import DEPLOY
 
-INTERVAL = "1s"
-STOP_S = 10
+INTERVAL = "2s"
+"""Also the time a scrape may take: one that comes too late starts an alert's `for` anew."""
+STOP_S = 60
 
 
 class Prometheus:
@@ -29,7 +30,7 @@ class Prometheus:
         self._url = f"http://127.0.0.1:{port}"
 
     def _get(self, path: str, **query: str) -> Any:
-        return json.loads(fetch(f"{self._url}{path}?{urllib.parse.urlencode(query)}"))
+        return json.loads(fetch(f"{self._url}{path}?{urllib.parse.urlencode(query)}", WAIT_S))
 
     @property
     def ready(self) -> bool:

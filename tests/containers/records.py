@@ -8,11 +8,11 @@ from tests.cluster.local import wait_for
 def round_trip(bootstrap: str, topic: str) -> None:
     """One record in and out again."""
     results: list[tuple[object, int | None, int | None]] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.timeout.ms": 30_000})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.timeout.ms": 120_000})
     producer.produce(
         topic, b"value", on_delivery=lambda error, sent: results.append((error, sent.partition(), sent.offset()))
     )
-    producer.flush(40)
+    producer.flush(130)
     ((error, partition, offset),) = results
     assert error is None
     assert partition is not None

@@ -52,8 +52,11 @@ def tell_gap(what: str, load: Load, begun: float) -> None:
 @pytest.mark.row(152, 156)
 def test_the_compose_file_brings_up_a_healthy_cluster(cluster: ContainerCluster) -> None:
     whole(cluster)
-    assert sum(cluster.metric(n, "kafka_controller_kafkacontroller_activecontrollercount") for n in cluster.ids) == 1
-    assert sum(cluster.metric(n, "kafka_brokers") for n in cluster.ids) == 3
+    for name, total in (("kafka_controller_kafkacontroller_activecontrollercount", 1), ("kafka_brokers", 3)):
+        wait_for(
+            lambda name=name, total=total: sum(cluster.metric(n, name) for n in cluster.ids) == total,  # type: ignore[misc]
+            f"{total} as the sum of {name}",
+        )
     described = cluster.partition(TOPIC, 0)
     assert len(described.replicas) == 3
     assert cluster.compose("exec", cluster.service(1), "id", "-u").strip() == "1000"

@@ -42,8 +42,8 @@ def test_a_scrape_of_3000_partitions_lets_others_through(image: str) -> None:
         with ThreadPoolExecutor() as pool:
             begun = time.monotonic()
             scrape = pool.submit(fetch, f"http://{http}/metrics", WAIT_S)
-            answers = []
-            while not scrape.done():
+            answers: list[float] = []
+            while not answers or not scrape.done():
                 asked = time.monotonic()
                 assert fetch(f"http://{http}/livez", WAIT_S) == "ok\n"
                 answers.append(time.monotonic() - asked)

@@ -29,6 +29,7 @@ class LosesOneAnswer:
         trace: TracebackType | None,
     ) -> None:
         self._server.close()
+        await asyncio.sleep(0)  # a connection that was just taken has its task from now on
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -41,17 +42,20 @@ class LosesOneAnswer:
         if task is not None:
             self._tasks[task] = None
             task.add_done_callback(self._tasks.pop)
-        from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self.broker_port)
         keys: list[int] = []
+        ends = [writer]
         try:
+            from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self.broker_port)
+            ends.append(to_broker)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._requests(reader, to_broker, keys))
                 group.create_task(self._answers(from_broker, writer, keys))
         except* (OSError, asyncio.IncompleteReadError, ConnectionAbortedError):
             pass
         finally:
-            for end in (writer, to_broker):
-                end.close()
+            for end in ends:
+                end.close()  # both before any wait, which may be cancelled
+            for end in ends:
                 with suppress(OSError):
                     await end.wait_closed()
 

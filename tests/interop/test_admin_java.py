@@ -26,8 +26,9 @@ def admin(cluster: LocalCluster) -> Iterator[JavaAdmin]:
 
 
 @pytest.fixture(scope="module")
-def topic(admin: JavaAdmin) -> str:
+def topic(admin: JavaAdmin, cluster: LocalCluster) -> str:
     admin("createTopic", "orders", 2)
+    cluster.wait_until_known("orders", 2)
     admin("produce", "orders", 0, "a", "b", "c")
     return "orders"
 
@@ -40,9 +41,15 @@ def test_the_cluster_is_described(admin: JavaAdmin, cluster: LocalCluster) -> No
     assert found["operations"] > 0
 
 
-def test_features_go_up_and_down(admin: JavaAdmin) -> None:
+@pytest.fixture(scope="module")
+def features(admin: JavaAdmin) -> dict[str, list[int]]:
+    """What each broker tells before any change, and after all changes that are taken back."""
+    return dict(admin("describeFeatures"))
+
+
+def test_features_go_up_and_down(admin: JavaAdmin, features: dict[str, list[int]]) -> None:
     """Levels that all brokers understand are agreed on by all of them; going back has to be asked for."""
-    lowest, highest, agreed = admin("describeFeatures")[ELR]
+    lowest, highest, agreed = features[ELR]
     assert (lowest, highest, agreed) == (0, 1, 1)
     admin("updateFeature", ELR, 0, "SAFE_DOWNGRADE", "validate only")
     assert admin("describeFeatures")[ELR] == [0, 1, 1]
@@ -52,9 +59,8 @@ def test_features_go_up_and_down(admin: JavaAdmin) -> None:
     wait_for(lambda: admin("describeFeatures")[ELR] == [0, 1, 1], "every broker to know")
 
 
-def test_wrong_levels_of_features_are_refused(admin: JavaAdmin) -> None:
-    before = admin("describeFeatures")
-    lowest, highest, agreed = before["metadata.version"]
+def test_wrong_levels_of_features_are_refused(admin: JavaAdmin, features: dict[str, list[int]]) -> None:
+    lowest, highest, agreed = features["metadata.version"]
     assert lowest <= agreed <= highest
     for feature, level, way in (
         ("metadata.version", highest + 1, "UPGRADE"),
@@ -64,7 +70,7 @@ def test_wrong_levels_of_features_are_refused(admin: JavaAdmin) -> None:
     ):
         with pytest.raises(JavaAdminError, match="InvalidUpdateVersionException"):
             admin("updateFeature", feature, level, way)
-    assert admin("describeFeatures") == before
+    wait_for(lambda: admin("describeFeatures") == features, "every broker to tell what it told before")
 
 
 def test_the_metadata_quorum_is_described(admin: JavaAdmin, cluster: LocalCluster) -> None:
@@ -99,15 +105,18 @@ def test_configs_of_topics_change(admin: JavaAdmin, topic: str) -> None:
 
 
 @pytest.mark.row(53, 76)
-def test_topics_are_made_described_and_deleted(admin: JavaAdmin) -> None:
+def test_topics_are_made_described_and_deleted(admin: JavaAdmin, cluster: LocalCluster) -> None:
     admin("createTopic", "short", 1)
     admin("createPartitions", "short", 3)
+    cluster.wait_until_known("short", 3)
     assert "short" in admin("listTopics")
-    wait_for(lambda: len(admin("describeTopic", "short")) == 3, "every broker to know")
-    for _, leader, replicas, isr in admin("describeTopic", "short"):
+    described = admin("describeTopic", "short")
+    assert len(described) == 3
+    for _, leader, replicas, isr in described:
         assert (leader, sorted(replicas), isr) == (replicas[0], [1, 2, 3], [1, 2, 3])
     admin("deleteTopic", "short")
-    wait_for(lambda: "short" not in admin("listTopics"), "every broker to know")
+    cluster.wait_until_known("short", 0)
+    assert "short" not in admin("listTopics")
     with pytest.raises(JavaAdminError, match="UnknownTopicOrPartitionException"):
         admin("describeTopic", "short")
 
@@ -174,9 +183,15 @@ def test_client_quotas_are_set_found_and_removed(admin: JavaAdmin) -> None:
         "ip=127.0.0.2": {"connection_creation_rate": 5.0},
     }
     wait_for(lambda: admin("describeClientQuotas", "all") == expected, "every broker to know")
-    assert list(admin("describeClientQuotas", "contains", "client-id=*")) == list(expected)[:2]
-    assert list(admin("describeClientQuotas", "only", "client-id=reports")) == ["client-id=reports"]
-    assert list(admin("describeClientQuotas", "contains", "user")) == ["client-id=reports,user"]
+    for asked, found in (
+        (("contains", "client-id=*"), list(expected)[:2]),
+        (("only", "client-id=reports"), ["client-id=reports"]),
+        (("contains", "user"), ["client-id=reports,user"]),
+    ):
+        wait_for(
+            lambda asked=asked, found=found: list(admin("describeClientQuotas", *asked)) == found,  # type: ignore[misc]
+            f"{found} to be found by {asked}",
+        )
     for entity, key, value in (
         ("client-id=reports", "no_such_quota", 1),
         ("client-id=reports", "producer_byte_rate", 1.5),

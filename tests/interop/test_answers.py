@@ -5,12 +5,13 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from rookery.client.cluster import Cluster
 from rookery.core.errors import ErrorCode
 from rookery.core.wire.schema import Struct
-from tests.cluster.local import LocalCluster, wait_for
+from tests.cluster.commits import commit
+from tests.cluster.local import LocalCluster
 from tests.interop.aim import aimed_cluster
 from tests.interop.peers.peer import PATIENCE_S
 from tests.interop.wrong_requests import THERE, Case, cases
@@ -23,20 +24,15 @@ def cluster() -> Iterator[LocalCluster]:
         producer = Producer({"bootstrap.servers": running.bootstrap, "log_level": 0})
         producer.produce(THERE, b"one", partition=0)
         assert producer.flush(PATIENCE_S) == 0
-        wait_for(lambda: coordinated(running.bootstrap), "a coordinator", 2 * PATIENCE_S)
+        make_coordinator(running.bootstrap)
         yield running
 
 
-def coordinated(bootstrap: str) -> bool:
-    """Whether groups have a coordinator: the first who asks for it makes its topic."""
+def make_coordinator(bootstrap: str) -> None:
+    """The first who asks for one makes its topic."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first", "log_level": 0})
-    try:
-        consumer.commit(offsets=[TopicPartition(THERE, 0, 1)], asynchronous=False)
-    except KafkaException:
-        return False
-    finally:
-        consumer.close()
-    return True
+    commit(consumer, TopicPartition(THERE, 0, 1))
+    consumer.close()
 
 
 def errors(answer: object) -> Iterator[int]:

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from rookery.core.wire.compression import Codec
 from rookery.core.wire.records import batches
 from tests import needs
+from tests.cluster.ends import ends
 from tests.cluster.local import LocalCluster, wait_for
 from tests.interop import peers
 from tests.interop.aim import aimed_cluster
@@ -33,6 +34,8 @@ def written(cluster: LocalCluster) -> dict[str, Peer]:
     topics = {f"from-{peer.name}": peer for peer in peers.ALL}
     for topic, peer in topics.items():
         peer.create(cluster.bootstrap, topic, len(CODECS))
+        if peer.name != "kcat":  # which makes its topic by writing to it
+            cluster.wait_until_known(topic, len(CODECS))
         peer.write(cluster.bootstrap, topic)
     return topics
 
@@ -84,16 +87,13 @@ def test_reading_starts_at_an_offset_or_at_a_time(
 def test_a_topic_is_made_and_deleted(cluster: LocalCluster, peer: Peer) -> None:
     topic = f"short-lived-{peer.name}"
     peer.create(cluster.bootstrap, topic, 2)
-    wait_for(lambda: cluster.known(topic) == {2}, "every node to know the topic")
+    cluster.wait_until_known(topic, 2)
     peer.delete(cluster.bootstrap, topic)
-    wait_for(lambda: cluster.known(topic) == {0}, "every node to forget the topic")
+    cluster.wait_until_known(topic, 0)
 
 
 def end_offset(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "log_level": 0})
-    _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE_S)
-    consumer.close()
-    return high
+    return ends(cluster, topic, partition)[1]
 
 
 # --- kafka-go's own ways ------------------------------------------------------------------------------------

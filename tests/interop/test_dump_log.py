@@ -158,7 +158,6 @@ def consumed(server: KafkaServer) -> list[tuple[int, bytes | None]]:
 
 @pytest.mark.row(34, 36, 37, 38, 39)
 @pytest.mark.invariant("S6")
-@pytest.mark.timeout(240)
 def test_kafka_and_rookery_take_turns_on_one_folder(server: KafkaServer, tmp_path: Path) -> None:
     sent = produce(server)
     killed = tmp_path / "killed"

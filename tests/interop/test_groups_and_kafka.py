@@ -89,7 +89,7 @@ def cluster() -> Iterator[LocalCluster]:
 def groups_tool(cluster: LocalCluster, *words: str) -> str:
     program = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
     done = subprocess.run(
-        [*jars.command(program), "--bootstrap-server", cluster.bootstrap, *words],
+        [*jars.command(program), "--bootstrap-server", cluster.bootstrap, "--timeout", "60000", *words],
         capture_output=True, text=True, check=False, timeout=90,
     )  # fmt: skip
     return done.stdout + done.stderr

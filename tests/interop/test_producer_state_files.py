@@ -18,6 +18,7 @@ from rookery.core.log import LogConfig, names
 from rookery.core.types import TopicPartition
 from tests.interop.kafka import jars
 from tests.interop.kafka.server import KafkaServer
+from tests.spark.transactions import wait_for_markers
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.table import visible
 
@@ -84,12 +85,12 @@ def _produce(server: KafkaServer) -> list[bytes]:
 
 @pytest.mark.row(36)
 @pytest.mark.invariant("T2", "S5")
-@pytest.mark.timeout(240)
 def test_we_read_kafkas_snapshots_and_transaction_indexes(tmp_path: Path) -> None:
     server = KafkaServer(tmp_path)
     server.start()
     try:
         committed = _produce(server)
+        wait_for_markers(server, "orders")
         server.stop()
     finally:
         server.kill()

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, ThrottleEvent, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PyPartition
 
@@ -59,9 +59,13 @@ class Run:
         own = {
             "bootstrap.servers": f"127.0.0.1:{broker.port}",
             "client.id": "limited",
-            "throttle_cb": lambda event: self.held_s.append(event.throttle_time),
+            "throttle_cb": self._throttled,
         }
         return own | {name.replace("_", "."): value for name, value in more.items()}
+
+    def _throttled(self, event: ThrottleEvent) -> None:
+        if event.throttle_time > 0:  # librdkafka also tells when it is over, with 0
+            self.held_s.append(event.throttle_time)
 
     def until(self, done: Callable[[], bool], step: Callable[[], object]) -> None:
         while not done():
@@ -115,14 +119,14 @@ def consume(broker: OneBroker) -> Run:
 
 async def test_a_producer_hears_that_it_is_held_and_keeps_to_its_quota(broker: OneBroker) -> None:
     run = await asyncio.to_thread(produce, broker)
-    assert all(seconds > 0 for seconds in run.held_s)
+    assert run.held_s
     assert run.bytes > RATE * (WINDOW_S - 2), "ten seconds' worth may go at once"
 
 
 async def test_a_consumer_hears_that_it_is_held_and_keeps_to_its_quota(broker: OneBroker) -> None:
     await fill(broker, [VALUE] * 1000)
     run = await asyncio.to_thread(consume, broker)
-    assert all(seconds > 0 for seconds in run.held_s)
+    assert run.held_s
 
 
 async def test_a_consumer_with_a_fetch_session_misses_nothing_while_it_is_held() -> None:

@@ -53,17 +53,21 @@ def shell(cluster: LocalCluster) -> Iterator[Shell]:
 
 
 @pytest.mark.row(53, 76)
-def test_kafka_topics(shell: Shell) -> None:
+def test_kafka_topics(shell: Shell, cluster: LocalCluster) -> None:
+    """Each call asks any broker: all have to know what the call before did."""
     shell("kafka-topics", "--create", "--topic", "made", "--partitions", "3", "--replication-factor", "3")
+    cluster.wait_until_known("made", 3)
     assert "made" in shell("kafka-topics", "--list").split()
     rows = shell.describe("made")
     assert [row["Partition"] for row in rows] == ["0", "1", "2"]
     assert {frozenset(row["Replicas"].split(",")) for row in rows} == {frozenset("123")}
     assert {row["Leader"] for row in rows} == {"1", "2", "3"}
     shell("kafka-topics", "--alter", "--topic", "made", "--partitions", "5")
+    cluster.wait_until_known("made", 5)
     assert len(shell.describe("made")) == 5
     assert "made" in shell.fails("kafka-topics", "--create", "--topic", "made")
     shell("kafka-topics", "--delete", "--topic", "made")
+    cluster.wait_until_known("made", 0)
     assert "made" not in shell("kafka-topics", "--list").split()
 
 
@@ -71,10 +75,13 @@ def test_kafka_configs(shell: Shell, cluster: LocalCluster) -> None:
     cluster.create_topic("configured")
     entity = ("--entity-type", "topics", "--entity-name", "configured")
     shell("kafka-configs", "--alter", *entity, "--add-config", "retention.ms=12345,cleanup.policy=[compact,delete]")
+    set_here = {"retention.ms": "12345", "cleanup.policy": "compact,delete"}
+    wait_for(lambda: all(told == set_here for told in cluster.overrides("configured")), "every broker to know")
     told = shell("kafka-configs", "--describe", *entity)
     assert "retention.ms=12345" in told
     assert "cleanup.policy=compact,delete" in told
     shell("kafka-configs", "--alter", *entity, "--delete-config", "retention.ms")
+    wait_for(lambda: all("retention.ms" not in told for told in cluster.overrides("configured")), "all to know")
     assert "retention.ms" not in shell("kafka-configs", "--describe", *entity)
     assert "retention.ms=" in shell("kafka-configs", "--describe", "--all", *entity)
     broker = ("--entity-type", "brokers")
@@ -146,7 +153,7 @@ def test_kafka_leader_election(shell: Shell, cluster: LocalCluster) -> None:
     cluster.up()
     cluster.wait_in_sync("elected")
     shell("kafka-leader-election", "--election-type", "preferred", "--topic", "elected", "--partition", "0")
-    assert cluster.leader("elected") == before
+    wait_for(lambda: cluster.leader("elected") == before, "the node that is asked to have heard")
     again = shell("kafka-leader-election", "--election-type", "preferred", "--topic", "elected", "--partition", "0")
     assert "Valid replica already elected" in again
 
@@ -170,13 +177,13 @@ class Move:
 @pytest.mark.row(71)
 def test_kafka_reassign_partitions_moves_records(shell: Shell, cluster: LocalCluster, tmp_path: Path) -> None:
     shell("kafka-topics", "--create", "--topic", "moved", "--replica-assignment", "1:2")
+    cluster.wait_until_known("moved", 1)
     shell("kafka-console-producer", "--topic", "moved", "--sync", text="before the move\n")
     move = Move(shell, tmp_path / "plan.json", "moved", [3, 1])
     assert "Successfully started" in move("--execute")
     move.wait()
     assert "No partition reassignments found" in shell("kafka-reassign-partitions", "--list")
-    (row,) = shell.describe("moved")
-    assert row["Replicas"] == "3,1"
+    wait_for(lambda: shell.describe("moved")[0]["Replicas"] == "3,1", "the broker asked to know")
     read = ("--partition", "0", "--offset", "0", "--max-messages", "1", "--timeout-ms", "20000")
     assert shell("kafka-console-consumer", "--topic", "moved", *read).strip() == "before the move"
 
@@ -186,6 +193,7 @@ def test_kafka_reassign_partitions_throttles_and_cancels(
     shell: Shell, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     shell("kafka-topics", "--create", "--topic", "slow", "--replica-assignment", "1:2")
+    cluster.wait_until_known("slow", 1)
     load = ("--topic", "slow", "--num-records", "40000", "--record-size", "100", "--throughput", "-1")
     shell.alone("kafka-producer-perf-test", *load, "--producer-props", f"bootstrap.servers={cluster.bootstrap}")
     move = Move(shell, tmp_path / "plan.json", "slow", [3, 2])
@@ -197,12 +205,10 @@ def test_kafka_reassign_partitions_throttles_and_cancels(
     assert under_way in shell("kafka-reassign-partitions", "--list")
     assert "Successfully cancelled" in move("--cancel")
     assert limit not in shell("kafka-configs", *brokers)
-    (row,) = shell.describe("slow")
-    assert set(row["Replicas"].split(",")) == {"1", "2"}
+    wait_for(lambda: set(shell.describe("slow")[0]["Replicas"].split(",")) == {"1", "2"}, "the broker asked to know")
     move("--execute")
     move.wait()
-    (row,) = shell.describe("slow")
-    assert row["Replicas"] == "3,2"
+    wait_for(lambda: shell.describe("slow")[0]["Replicas"] == "3,2", "the broker asked to know")
 
 
 def test_kafka_delete_records(shell: Shell, cluster: LocalCluster, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka import KafkaException
 from kafka import KafkaAdminClient
 
 from rookery.client.local import launcher, processes
@@ -48,12 +49,6 @@ class KafkaCluster(LocalCluster):
         for process in self._processes.values():
             process.wait(60)
 
-    def create_topic(
-        self, name: str, partitions: int = 1, replicas: int = -1, config: dict[str, str] | None = None
-    ) -> None:
-        super().create_topic(name, partitions, replicas, config)
-        wait_for(lambda: 0 not in self.known(name), f"every broker to know {name}")
-
     def active_controllers(self) -> list[int]:
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         try:
@@ -62,7 +57,7 @@ class KafkaCluster(LocalCluster):
             admin.close()
         return [quorum["topics"][0]["partitions"][0]["leader_id"]]
 
-    def http(self, node_id: int, page: str) -> str:
+    def http(self, node_id: int, page: str, timeout_s: float = 0) -> str:
         needs.own_server(f"Kafka serves no {page}")
         raise AssertionError("not reached")
 
@@ -114,7 +109,10 @@ class KafkaCluster(LocalCluster):
                 raise RuntimeError(f"Kafka did not start:\n{self.log(node.id)[-3000:]}")
         if any(_refuses(node.kafka) for node in self.file.nodes):
             return False
-        return len(self.admin().list_topics(timeout=10).brokers) == self._nodes
+        try:
+            return len(self.admin().list_topics(timeout=10).brokers) == self._nodes
+        except KafkaException:
+            return False
 
 
 def _refuses(address: str) -> bool:

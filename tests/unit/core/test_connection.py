@@ -55,7 +55,7 @@ async def connected() -> tuple[Connection, FakeNode]:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0)
 

@@ -19,7 +19,7 @@ async def server() -> AsyncIterator[HttpServer]:
 
 
 async def ask(server: HttpServer, request: bytes) -> bytes:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(request)
         answer = await reader.read()

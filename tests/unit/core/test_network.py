@@ -34,7 +34,7 @@ class Collect(asyncio.BufferedProtocol):
         self.lost.set()
 
     async def wait_for(self, expected: bytes) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(self.got) < len(expected):
                 self.changed.clear()
                 await self.changed.wait()
@@ -50,7 +50,7 @@ async def test_bytes_arrive_in_order_and_close_is_seen(network: Network) -> None
         transport.write(part)
     await collect.wait_for(b"jackdaw in a rookery")
     transport.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await collect.lost.wait()
     await listening.close()
 

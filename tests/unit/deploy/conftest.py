@@ -1,11 +1,11 @@
 """What a real node tells when it is scraped, after some traffic."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.cluster.commits import commit
 from tests.cluster.local import local_cluster, wait_for
 
 TOPIC = "scraped"
@@ -13,7 +13,7 @@ SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(\{[^ ]*\})? \S+$", re.MULTILINE)
 
 
 @pytest.fixture(scope="session")
-def scrape() -> Iterator[str]:
+def scrape() -> str:
     """/metrics of a node that has led, written, served and lost track of nothing."""
     with local_cluster(1, rookery__group__lag__interval__ms="200") as cluster:
         cluster.create_topic(TOPIC, partitions=2)
@@ -23,9 +23,10 @@ def scrape() -> Iterator[str]:
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "scraper"})
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         assert wait_for(lambda: consumer.poll(1), "the record").value() == b"value"
-        consumer.commit(asynchronous=False)
+        commit(consumer, TopicPartition(TOPIC, 0, 1))
         consumer.close()
-        yield wait_for(lambda: _complete(cluster.http(1, "/metrics")), "a scrape with everything")
+        found = wait_for(lambda: _complete(cluster.http(1, "/metrics")), "a scrape with everything")
+    return str(found)
 
 
 def _complete(text: str) -> str | None:

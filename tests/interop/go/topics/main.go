@@ -170,7 +170,7 @@ func autocreate(ctx context.Context) {
 	to := writer()
 	to.AllowAutoTopicCreation = true
 	defer to.Close()
-	for i := 0; i < 3; i++ {
+	for ctx.Err() == nil {
 		attempt, stop := context.WithTimeout(ctx, 10*time.Second)
 		err := to.WriteMessages(attempt, kafka.Message{Key: []byte("Key-A"), Value: []byte("Hello World!")},
 			kafka.Message{Key: []byte("Key-B"), Value: []byte("One!")})
