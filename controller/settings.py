@@ -21,7 +21,6 @@ class ControllerSettings:
     reconnect_grace_s: float = 0.5
     queue_max: int = 10_000
     rebalance_check_s: float = 300.0
-    rebalance_percentage: int = 10
     idle_record_s: float = 0.5
     snapshot_bytes: int = 20 << 20
     snapshot_interval_s: float = 3600.0
@@ -44,7 +43,6 @@ class ControllerSettings:
             session_s=settings[keys.BROKER_SESSION_TIMEOUT_MS] / 1000,
             reconnect_grace_s=settings[keys.RECONNECT_GRACE_MS] / 1000,
             rebalance_check_s=settings[keys.LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS] if rebalance else 0.0,
-            rebalance_percentage=settings[keys.LEADER_IMBALANCE_PER_BROKER_PERCENTAGE],
             idle_record_s=settings[keys.METADATA_MAX_IDLE_INTERVAL_MS] / 1000,
             snapshot_bytes=settings[keys.METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS],
             snapshot_interval_s=settings[keys.METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS] / 1000,

@@ -1,18 +1,17 @@
 """What the active controller does unasked: hand leadership back to preferred replicas, and keep the log moving."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.decision import Decision, decided
-from rookery.controller.state.elect_leaders import rebalance
+from rookery.controller.state.elect_leaders import imbalanced, rebalance
 from rookery.core.logs import get_logger
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.records import NoOpRecord, PartitionRecord, Record
 
 _log = get_logger("controller")
 ELECTIONS_MAX = 1000
-"""Preferred elections per check, so that a rebalance never stops the world."""
+"""Preferred elections at a time, so that a rebalance never stops the world; the rest follows at the next tick."""
 
 Work = tuple[str, Callable[[Image], Decision[None]], bool]
 """Its name, the decision, and whether it may touch every partition."""
@@ -40,7 +39,7 @@ class Upkeep:
     def due(self, now: float, image: Image) -> Iterator[Work]:
         if self._settings.rebalance_check_s and now >= self._rebalance_at:
             self._rebalance_at = now + self._settings.rebalance_check_s
-            if worst_imbalance(image) > self._settings.rebalance_percentage / 100:
+            if any(imbalanced(partition) for _, _, partition in image.partitions()):
                 yield "rebalance", self._rebalance, True
         if self._settings.idle_record_s and now >= self._idle_at:
             yield "idle", lambda image: decided([NoOpRecord()], None), False
@@ -49,14 +48,6 @@ class Upkeep:
         records = rebalance(image, self._settings.defaults, ELECTIONS_MAX)
         if records:
             _log.info("leaders.rebalanced", partitions=len(records))
+        if len(records) == ELECTIONS_MAX:
+            self._rebalance_at = 0.0
         return decided(records, None)
-
-
-def worst_imbalance(image: Image) -> float:
-    """The largest share, over the brokers, of partitions they should lead and do not."""
-    preferred: Counter[int] = Counter()
-    missing: Counter[int] = Counter()
-    for _, _, partition in image.partitions():
-        preferred[partition.preferred_leader] += 1
-        missing[partition.preferred_leader] += partition.leader != partition.preferred_leader
-    return max((missing[broker] / preferred[broker] for broker in preferred if image.active(broker)), default=0.0)

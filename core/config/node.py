@@ -401,9 +401,6 @@ AUTO_LEADER_REBALANCE_ENABLE = Option(
 LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = Option(
     "leader.imbalance.check.interval.seconds", Int(1), 300, "How often that is looked at."
 )
-LEADER_IMBALANCE_PER_BROKER_PERCENTAGE = Option(
-    "leader.imbalance.per.broker.percentage", int32(0), 10, "Share of misplaced leaders that starts it."
-)
 
 # --- groups -----------------------------------------------------------------------------------------------
 
@@ -571,6 +568,7 @@ UNSUPPORTED: dict[str, str] = {
     "transaction.state.log.min.isr": "transactions are not built yet; the value is ignored",
     "transaction.state.log.num.partitions": "transactions are not built yet; the value is ignored",
     "remote.log.storage.system.enable": "there is no tiered storage; the value is ignored",
+    "leader.imbalance.per.broker.percentage": "every misplaced leader returns, as in Kafka 4; the value is ignored",
     "log.preallocate": "segments grow as they are written; the value is ignored",
 }
 """Keys of Kafka that are known but have no effect here, with the consequence."""

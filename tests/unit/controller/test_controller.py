@@ -254,26 +254,66 @@ def test_a_controlled_shutdown_survives_a_change_of_controller(desk: Desk) -> No
     assert desk.beat(1, want_shut_down=True).should_shut_down
 
 
-@pytest.mark.row(70)
-def test_leadership_is_rebalanced_by_itself() -> None:
-    desk = Desk(rebalance_check_s=5.0, rebalance_percentage=10).lead()
+def without_a_broker(partitions: int) -> Desk:
+    """Two brokers, of which the first was away: the second leads all, and is alone in sync."""
+    desk = Desk(rebalance_check_s=5.0, session_s=60.0).lead()
     for broker in (1, 2):
         desk.broker(broker)
-    desk.topic("a", 4, 2)
+    desk.topic("a", partitions, 2)
     desk.beat(1, want_fence=True)
     desk.beat(1)
+    assert led_by_the_first(desk) == 0
+    return desk
+
+
+def catch_up(desk: Desk, *indexes: int) -> None:
+    """The first broker is in sync again with some partitions."""
     back = [
         q.IsrChange(topic.id, index, p.leader_epoch, p.partition_epoch, (q.IsrMember(1), q.IsrMember(2)))
         for topic, index, p in desk.controller.committed.partitions()
+        if index in indexes
     ]
     epoch = desk.controller.committed.brokers[2].epoch
     desk.ask(q.AlterPartitionRequest(2, epoch, tuple(back)))
-    assert {partition.leader for _, _, partition in desk.controller.committed.partitions()} == {2}
+
+
+def led_by_the_first(desk: Desk) -> int:
+    return sum(partition.leader == 1 for _, _, partition in desk.controller.committed.partitions())
+
+
+@pytest.mark.row(70)
+def test_leadership_is_rebalanced_by_itself() -> None:
+    desk = without_a_broker(4)
+    catch_up(desk, *range(4))
     desk.tick(4.9)
-    assert {partition.leader for _, _, partition in desk.controller.committed.partitions()} == {2}
+    assert led_by_the_first(desk) == 0
     desk.tick(0.2)
-    leaders = sorted(partition.leader for _, _, partition in desk.controller.committed.partitions())
-    assert leaders == [1, 1, 2, 2]
+    assert led_by_the_first(desk) == 2
+
+
+@pytest.mark.row(70)
+def test_a_leader_that_caught_up_last_returns_too() -> None:
+    """Few misplaced leaders among many are still misplaced."""
+    desk = without_a_broker(40)
+    last = next(index for _, index, p in desk.controller.committed.partitions() if p.preferred_leader == 1)
+    catch_up(desk, *(index for index in range(40) if index != last))
+    desk.tick(5.1)
+    assert led_by_the_first(desk) == 19
+    catch_up(desk, last)
+    desk.tick(5.1)
+    assert led_by_the_first(desk) == 20
+
+
+@pytest.mark.row(70)
+def test_a_large_rebalance_comes_in_parts_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rookery.controller.upkeep.ELECTIONS_MAX", 2)
+    desk = without_a_broker(10)
+    catch_up(desk, *range(10))
+    moved = []
+    for pause in (5.1, 0.1, 0.1, 0.1):
+        desk.tick(pause)
+        moved.append(led_by_the_first(desk))
+    assert moved == [2, 4, 5, 5]
 
 
 def test_an_idle_controller_keeps_the_log_moving() -> None:
