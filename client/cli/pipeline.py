@@ -44,6 +44,7 @@ def pairs(texts: list[str], flag: str) -> dict[str, str]:
 def _archive(arguments: argparse.Namespace) -> int:
     settings, options = pairs(arguments.conf, "--conf"), pairs(arguments.option, "--option")
     try:
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         from rookery.client.spark import archive
@@ -67,7 +68,7 @@ def _archive(arguments: argparse.Namespace) -> int:
         archive.watch(archive.start(spark, job), lambda line: print(line, file=sys.stderr, flush=True))
     except archive.OtherCheckpointError as error:
         raise CliError(str(error)) from error
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise CliError(f"the archive stopped: {_reason(error)}") from error
     finally:
         spark.stop()

@@ -32,6 +32,8 @@ class BlockingCluster:
         )
         self.identity = ProducerId(self.cluster)
         """Of all that this process writes: an id for each task would be many for the nodes to remember."""
+        self.batch_bytes_max: dict[str, int] = {}
+        """Topics that take only smaller batches than were sent, as this process has learnt."""
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)

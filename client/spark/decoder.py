@@ -43,7 +43,7 @@ class Decoder:
         self._schema = arrow_schema(columns)
         self._budget = budget
         self._gathered: list[Section] = []
-        self._rows = self._size = 0
+        self._rows = self._size = self._settled = 0
 
     def feed(self, data: Buffer, aborted: Aborted | None = None) -> Iterator[pa.RecordBatch]:
         """The rows inside the range, in order; no control record, nothing aborted, nothing beyond the range."""
@@ -64,6 +64,14 @@ class Decoder:
             self._size += len(section)
             if self._rows >= ROWS_MAX or self._size >= BYTES_MAX:
                 yield from self.rest()
+        self._let_go_of(data)
+
+    def _let_go_of(self, data: Buffer) -> None:
+        """Copy what was gathered of an answer if that is little: views into it would keep all of it in memory."""
+        fresh = self._gathered[self._settled :]
+        if 2 * sum(len(section) for _, section in fresh) < len(data):
+            self._gathered[self._settled :] = [(header, bytes(section)) for header, section in fresh]
+        self._settled = len(self._gathered)
 
     def skip_to(self, offset: int) -> Iterator[pa.RecordBatch]:
         """What was gathered; of what is fed next, nothing before `offset` is given, though its batch begins there."""
@@ -72,7 +80,8 @@ class Decoder:
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """What was gathered and not given yet."""
-        gathered, self._gathered, self._rows, self._size = self._gathered, [], 0, 0
+        gathered, self._gathered = self._gathered, []
+        self._rows = self._size = self._settled = 0
         if gathered:
             yield from self._arrow(gathered)
 

@@ -13,15 +13,18 @@ from rookery.client.spark.aborted import Aborted
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.decoder import Decoder, next_offset
 from rookery.client.spark.kafka_options import Fetching
-from rookery.client.spark.lookup import TIMEOUT_S, bounds_of
+from rookery.client.spark.lookup import TIMEOUT_S, bounds_of, offsets_at
 from rookery.client.spark.offsets import Range
+from rookery.client.spark.places import EARLIEST
 from rookery.core.errors import (
+    CorruptMessageError,
     KafkaError,
     OffsetNotAvailableError,
     OffsetOutOfRangeError,
 )
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, PartitionData
+from rookery.core.wire.primitives import WireError
 
 BY_ID = 16
 """The highest version asked for; later ones are for followers."""
@@ -43,7 +46,6 @@ class Task:
 def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
     """The rows of the task's range as Arrow batches. In memory are at most two answers and what the decoder gathers."""
     decoder = Decoder(task.range, task.columns)
-    resumed: int | None = None
     waiting: Future[PartitionData] | None = None
     position, end = task.range.start, task.range.end
 
@@ -55,21 +57,29 @@ def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
         while waiting is not None:
             try:
                 answer = waiting.result()
-            except (OffsetOutOfRangeError, *NOT_HEARD):
-                position = _behind_the_loss(task, position, blocking) if position != resumed else end
-                resumed = position
+            except (OffsetOutOfRangeError, OffsetNotAvailableError, *NOT_HEARD) as error:
+                position = _behind_the_loss(task, position, blocking, error)
                 waiting = ask(position) if position < end else None
-                yield from decoder.skip_to(position)
+                yield from _placed(task, decoder.skip_to(position))
                 continue
             data = answer.records or b""
             position = next_offset(data, position)
             waiting = ask(position) if position < end else None
             aborted = Aborted(answer.aborted_transactions or ()) if task.fetching.read_committed else None
-            yield from decoder.feed(data, aborted)
-        yield from decoder.rest()
+            yield from _placed(task, decoder.feed(data, aborted))
+        yield from _placed(task, decoder.rest())
     finally:
         if waiting is not None:
             waiting.cancel()
+
+
+def _placed(task: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows; what cannot be read is told with the place it is at."""
+    try:
+        yield from rows
+    except (KafkaError, WireError) as error:
+        wanted = task.range
+        raise CorruptMessageError(f"{_name(wanted)}, offsets {wanted.start} to {wanted.end}: {error}") from error
 
 
 async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
@@ -84,6 +94,11 @@ async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
                     f"{_name(task.range)}: nothing came at offset {offset}, "
                     f"the high watermark is {data.high_watermark}"
                 )
+        except OffsetOutOfRangeError as error:
+            cluster.forget(task.range.topic)
+            if await _is_deleted(cluster, task, offset):
+                raise
+            raise OffsetNotAvailableError(f"{error}, which is not what its leader is known by") from None
         except (KafkaError, ConnectionLostError, OSError):
             cluster.forget(task.range.topic)
             raise
@@ -119,13 +134,21 @@ async def _fetch_once(cluster: Cluster, task: Task, offset: int) -> PartitionDat
     return data
 
 
-def _behind_the_loss(task: Task, position: int, blocking: BlockingCluster) -> int:
-    """Where to go on when the log no longer has `position`; raises unless losing data is allowed."""
+async def _is_deleted(cluster: Cluster, task: Task, offset: int) -> bool:
+    """Whether the log begins behind `offset`. That it ends before is not believed at once: so it is on a node that
+    led before, and does not know yet that it does not any more."""
+    key = (task.range.topic, task.range.partition)
+    found = await offsets_at(cluster, {key: EARLIEST}, timeout_s=min(task.timeout_s, TIMEOUT_S))
+    return offset < found[key]
+
+
+def _behind_the_loss(task: Task, position: int, blocking: BlockingCluster, error: KafkaError) -> int:
+    """Where to go on when the log no longer has `position`; raises unless losing data is allowed, and the error itself
+    if it has it and its leader does not give it."""
     earliest, latest, found = blocking.run(_what_is_left(blocking.cluster, task))
-    found = f"{_name(task.range)}: offset {position} is wanted, {found}"
-    loss.tell(
-        f"{found}. Retention or the deletion of the topic was faster than this query", fail=task.fail_on_data_loss
-    )
+    if earliest <= position < latest:
+        raise error
+    loss.tell(f"{_name(task.range)}: offset {position} is wanted, {found}", fail=task.fail_on_data_loss)
     goes_on = max(position, earliest)
     return goes_on if goes_on < min(latest, task.range.end) else task.range.end
 
@@ -141,7 +164,12 @@ async def _what_is_left(cluster: Cluster, task: Task) -> tuple[int, int, str]:
         return 0, 0, "there is no such partition any more"
     if task.topic_id not in (None, str(view.id)):
         return 0, 0, "the topic was deleted and made again since"
-    return earliest, latest, f"the log has {earliest} to {latest}"
+    bounds = f"the log has {earliest} to {latest}"
+    if latest < task.range.end:
+        bounds += ": its end was cut off, as by an unclean election"
+    else:
+        bounds += ": retention, or whoever deletes records, was faster than this query"
+    return earliest, latest, bounds
 
 
 def _name(wanted: Range) -> str:

@@ -10,6 +10,8 @@ from rookery.client.spark.option_values import OptionError, boolean, number
 from rookery.core.wire.compression import Codec
 
 PREFIX = "kafka."
+INT_MAX = 2**31 - 1
+"""The most that a number among a Kafka client's settings can be."""
 REFUSED = {
     "auto.offset.reset": "where to begin is said by startingOffsets",
     "key.deserializer": "keys are always binary; convert them with DataFrame operations",
@@ -121,7 +123,7 @@ class KafkaOptions:
         return self._given.get(key, default)
 
     def _number(self, key: str, default: int, least: int = 1) -> int:
-        return number(PREFIX + key, self._take(key, str(default)), least)
+        return number(PREFIX + key, self._take(key, str(default)), least, INT_MAX)
 
     def _choice(self, key: str, allowed: tuple[str, ...]) -> str:
         """One of the words allowed, the first of which is the default."""

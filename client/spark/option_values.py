@@ -24,14 +24,14 @@ def boolean(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def number(name: str, text: str, least: int = 1) -> int:
+def number(name: str, text: str, least: int = 1, most: int = MOST) -> int:
     if not _NUMBER.fullmatch(text.strip()):
         raise OptionError(f"option {name!r} is a whole number, not {text!r}")
     value = int(text)
     if value < least:
         raise OptionError(f"option {name!r} is {least} at least, not {value}")
-    if value > MOST:
-        raise OptionError(f"option {name!r} is {MOST} at most, not {value}")
+    if value > most:
+        raise OptionError(f"option {name!r} is {most} at most, not {value}")
     return value
 
 

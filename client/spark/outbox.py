@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rookery.client.cluster import NOT_HEARD
 from rookery.client.identity import Nobody
 from rookery.client.sender import Encoded, Sender
 from rookery.client.spark.blocking import BlockingCluster
@@ -16,9 +18,22 @@ from rookery.client.spark.places import TopicPartition
 from rookery.client.spark.routing import grouped, route
 from rookery.client.spark.sink_options import SinkOptions
 from rookery.core.clock import Clock, SystemClock
+from rookery.core.errors import MessageTooLargeError
+from rookery.core.wire.batch import HEADER_SIZE
 
 GATHERED_MAX = 16 << 20
-"""As much as a task holds back, over all partitions; as much again may be on its way."""
+"""As much as a task holds back, over all partitions, before it writes; as much again may be on its way."""
+
+HEARD_S = 10.0
+"""A partition that a row names may be so new that the node asked has not heard of it: how long others are asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Rows that make one batch, and the batch; the rows are needed again if it is too large for its topic."""
+
+    rows: pa.RecordBatch
+    records: Encoded
 
 
 class Outbox:
@@ -50,7 +65,7 @@ class Outbox:
             rows = rows_of(there)
             given = there.column("partition") if "partition" in there.schema.names else None
             where = route(rows.column("key"), given, partitions, self._turn)
-            _check(topic, where, partitions)
+            self._check(topic, where)
             for partition, chosen in grouped(rows, where):
                 self._gather((topic, partition), chosen)
         most = max(self._sizes.values())
@@ -62,9 +77,9 @@ class Outbox:
         waiting, self._waiting = self._waiting, defaultdict(list)
         self._sizes.clear()
         self._turn += 1
-        encoded = [(*place, list(self._encoded(rows))) for place, rows in waiting.items()]
+        parcels = [(*place, list(self._packed(place[0], rows))) for place, rows in waiting.items()]
         self._wait()
-        self._sending = self._blocking.submit(self._write(encoded))
+        self._sending = self._blocking.submit(self._write(parcels))
 
     def finish(self) -> None:
         """Write what is left; returns when the cluster has everything."""
@@ -93,23 +108,34 @@ class Outbox:
         self._waiting[place].append(rows)
         self._sizes[place] += pc.sum(sizes_of(rows)).as_py()
 
-    def _encoded(self, gathered: Sequence[pa.RecordBatch]) -> Iterator[Encoded]:
-        now = self._clock.wall_ms()
-        for rows in parts(pa.concat_batches(gathered), self._options.producing.request_bytes_max):
-            yield Encoded(encode(rows), rows.num_rows, now, now)
+    def _bytes_max(self, topic: str) -> int:
+        most = self._options.producing.request_bytes_max
+        return min(most, self._blocking.batch_bytes_max.get(topic, most))
 
-    async def _write(self, work: Sequence[tuple[str, int, list[Encoded]]]) -> None:
+    def _packed(self, topic: str, gathered: Sequence[pa.RecordBatch]) -> Iterator[Parcel]:
+        now = self._clock.wall_ms()
+        for rows in parts(pa.concat_batches(gathered), self._bytes_max(topic) - HEADER_SIZE):
+            yield Parcel(rows, Encoded(encode(rows), rows.num_rows, now, now))
+
+    async def _write(self, work: Sequence[tuple[str, int, list[Parcel]]]) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                for topic, partition, batches in work:
-                    group.create_task(self._write_in_turn(self._senders[topic], partition, batches))
+                for topic, partition, parcels in work:
+                    group.create_task(self._write_in_turn(topic, partition, parcels))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the first one ended the others
 
-    async def _write_in_turn(self, sender: Sender, partition: int, batches: Sequence[Encoded]) -> None:
-        for each in batches:
-            await sender.deliver(partition, each)
-            self.written += each.count
+    async def _write_in_turn(self, topic: str, partition: int, parcels: Iterable[Parcel]) -> None:
+        for each in parcels:
+            try:
+                await self._senders[topic].deliver(partition, each.records)
+                self.written += each.records.count
+            except MessageTooLargeError:
+                if each.records.count == 1:
+                    raise
+                half = (len(each.records.records) + HEADER_SIZE) // 2
+                self._blocking.batch_bytes_max[topic] = min(self._bytes_max(topic), half)
+                await self._write_in_turn(topic, partition, self._packed(topic, [each.rows]))
 
     def _wait(self) -> None:
         sending, self._sending = self._sending, None
@@ -117,7 +143,7 @@ class Outbox:
             sending.result()
 
     def _open(self, topic: str) -> int:
-        """How many partitions the topic has; this stays for the life of a task."""
+        """How many partitions the topic has when the task begins to write there: it may have grown since another."""
         blocking, producing = self._blocking, self._options.producing
         self._senders[topic] = Sender(
             blocking.cluster,
@@ -127,11 +153,27 @@ class Outbox:
             identity=blocking.identity if producing.idempotent else Nobody(),
             timeout_s=producing.delivery_timeout_s,
         )
-        self._partitions[topic] = len(blocking.run(blocking.cluster.topic(topic, create=True)).partitions)
+        self._partitions[topic] = blocking.run(self._count(topic))
         return self._partitions[topic]
 
+    async def _count(self, topic: str) -> int:
+        self._blocking.cluster.forget(topic)
+        return len((await self._blocking.cluster.topic(topic, create=True)).partitions)
 
-def _check(topic: str, where: pa.Array, partitions: int) -> None:
-    for each in pc.min_max(where).values():
-        if not 0 <= each.as_py() < partitions:
-            raise ValueError(f"a row names partition {each}, which {topic!r} does not have")
+    def _check(self, topic: str, where: pa.Array) -> None:
+        """Whether there are the partitions that rows name."""
+        least, most = (each.as_py() for each in pc.min_max(where).values())
+        if least < 0 or (most >= self._partitions[topic] and not self._grew(topic, most)):
+            wrong = least if least < 0 else most
+            raise ValueError(f"a row names partition {wrong}, which {topic!r} does not have")
+
+    def _grew(self, topic: str, partition: int) -> bool:
+        cluster = self._blocking.cluster
+        try:
+            self._blocking.run(
+                cluster.retrying(lambda: cluster.partition(topic, partition), HEARD_S, also=NOT_HEARD)
+            )
+        except NOT_HEARD:
+            return False
+        self._partitions[topic] = len(cluster.view.topics[topic].partitions)
+        return True

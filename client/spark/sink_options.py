@@ -25,7 +25,6 @@ class SinkOptions:
     connecting: Connecting
     producing: Producing
     topic: str | None
-    include_headers: bool
 
 
 def sink_options(options: Mapping[str, str], columns: Iterable[tuple[str, str]]) -> SinkOptions:
@@ -36,9 +35,8 @@ def sink_options(options: Mapping[str, str], columns: Iterable[tuple[str, str]])
         raise OptionError("option 'topic' is empty")
     _check_columns(dict(columns), topic)
     kafka = KafkaOptions(options)
-    result = SinkOptions(
-        kafka.connecting(), kafka.producing(), topic, given.boolean("includeHeaders", False)
-    )
+    given.boolean("includeHeaders", False)  # a column of headers is written whatever it says, as by Spark's own
+    result = SinkOptions(kafka.connecting(), kafka.producing(), topic)
     kafka.warn_of_the_rest()
     return result
 

@@ -26,9 +26,14 @@ from rookery.client.spark.offsets import (
     to_json,
 )
 from rookery.client.spark.options import SourceOptions
-from rookery.client.spark.places import Offsets
+from rookery.client.spark.places import LATEST, Everywhere, Offsets
 from rookery.client.spark.planner import Planner
 from rookery.client.spark.reader import TaskPartition, read_partition
+
+NOT_TOLD = (
+    "was to be read by a first batch that Spark's own source planned and did not finish: where it began is not told, "
+    "and startingOffsets=latest is another place by now. Let that source finish the batch first"
+)
 
 
 class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -123,6 +128,8 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _lasting(self, start: dict[str, Any], until: Position) -> Offsets:
         """The start without topics that were made again before the end: these are read from their start."""
+        if not start and self._options.starting == Everywhere(LATEST):
+            self._planner.lost(until.offsets.keys(), NOT_TOLD)
         known = position_in(start or self._beginning())
         again = made_again(known.offsets, known.ids, until.ids)
         return {key: offset for key, offset in known.offsets.items() if key not in again}

@@ -1,5 +1,7 @@
 """Batch reads: exactly the committed records, with Spark's own columns."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -8,7 +10,7 @@ from rookery.client.sender import Outgoing
 from rookery.core.wire.records import Codec, RecordHeader
 from tests.cluster.local import LocalCluster, wait_for
 from tests.spark.numbers import Numbers
-from tests.spark.topics import end_offset, high_watermark, load, numbered, numbers, write
+from tests.spark.topics import end_offset, high_watermark, into_files, load, numbered, numbers, write
 
 pytestmark = pytest.mark.timeout(600)
 """The first test of a run also starts Java and the cluster."""
@@ -98,7 +100,7 @@ def test_wrong_options_are_refused_before_any_task(
 
 @pytest.mark.row(173)
 @pytest.mark.invariant("P2")
-def test_no_row_above_the_high_watermark(spark: SparkSession, cluster: LocalCluster) -> None:
+def test_no_row_above_the_high_watermark(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
     """A producer goes on while the followers stand still: the leader's log grows, Spark sees what is committed."""
     cluster.create_topic("ahead", 1, 3)
     cluster.wait_in_sync("ahead")
@@ -114,12 +116,24 @@ def test_no_row_above_the_high_watermark(spark: SparkSession, cluster: LocalClus
             found = numbers(planned)
             assert least <= len(found) <= high_watermark(cluster, "ahead") < end_offset(cluster, leader, "ahead")
             assert found == list(range(len(found)))
+            streamed = _streamed(spark, cluster, tmp_path)
+            assert len(found) <= len(streamed) <= high_watermark(cluster, "ahead")
+            assert streamed == list(range(len(streamed)))
         finally:
             for node in followers:
                 cluster.resume(node)
         written.wait_for_acks(50)
         assert numbers(planned) == found
     assert numbers(load(spark, cluster, "ahead")) == list(range(written.sent))
+    assert _streamed(spark, cluster, tmp_path) == list(range(written.sent))
+
+
+def _streamed(spark: SparkSession, cluster: LocalCluster, folder: Path) -> list[int]:
+    """What a stream has copied when it has read what is there now."""
+    reader = spark.readStream.format("rookery").option("kafka.bootstrap.servers", cluster.awake)
+    rows = reader.option("subscribe", "ahead").option("startingOffsets", "earliest").load()
+    assert into_files(rows, folder).trigger(availableNow=True).start().awaitTermination(300)
+    return numbers(spark.read.parquet(str(folder / "files")))
 
 
 def _ahead(cluster: LocalCluster, leader: int) -> int:

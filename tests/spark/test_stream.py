@@ -95,6 +95,28 @@ def test_every_record_once_across_restarts(spark: SparkSession, cluster: LocalCl
 
 
 @pytest.mark.row(173)
+def test_a_running_query_finds_new_partitions_and_topics(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """They are read from their start, though the query began at the latest offset."""
+    cluster.create_topic("grown", 1, 3)
+    write(cluster, "grown", numbered(1000, 10, 1))
+    source = stream(spark, cluster, "grown", subscribePattern="^grown", startingOffsets="latest")
+    query = into_files(source, tmp_path).trigger(processingTime="0 seconds").start()
+    try:
+        wait_for(lambda: behind(query, 10) == 0, "the query to know where it begins", 300)
+        grow(cluster, "grown", 3)
+        cluster.wait_in_sync("grown", 3)
+        write(cluster, "grown", numbered(0, 90, 3))
+        cluster.create_topic("grown-up", 1, 3)
+        write(cluster, "grown-up", numbered(90, 10, 1))
+        wait_for(lambda: behind(query, 110) == 0, "the query to read all", 300)
+    finally:
+        query.stop()
+    assert numbers(spark.read.parquet(str(tmp_path / "files"))) == list(range(100))
+
+
+@pytest.mark.row(173)
 def test_leaders_moved_and_brokers_killed_during_a_query(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -31,8 +31,8 @@ from rookery.core.wire.records import read_header, read_records
 
 
 class Scripted(Cluster):
-    """One node that leads two partitions of every topic and answers writes with what is given, error codes or
-    exceptions, then with success. It tells where a batch is that it had before, but counts it once."""
+    """One node that leads the partitions of every topic, two at first, and answers writes with what is given, error
+    codes or exceptions, then with success. It tells where a batch is that it had before, but counts it once."""
 
     def __init__(self, *outcomes: ErrorCode | Exception) -> None:
         super().__init__("node:1")
@@ -42,6 +42,9 @@ class Scripted(Cluster):
         self.written: list[tuple[int, list[bytes | None]]] = []
         self.topics: dict[str, list[bytes | None]] = defaultdict(list)
         self.stamps: list[tuple[int, int, int]] = []
+        self.partitions = 2
+        self.batch_bytes_max = 1 << 30
+        self.refused = 0
 
     async def ask_any(self, api: Any, request: Any, *, at_most: int | None = None) -> Any:
         if api is INIT_PRODUCER_ID:
@@ -49,7 +52,7 @@ class Scripted(Cluster):
             return InitProducerIdResponse(producer_id=next(self._ids), producer_epoch=0)
         partitions = [
             MetadataResponsePartition(partition_index=index, leader_id=1, replica_nodes=[1], isr_nodes=[1])
-            for index in range(2)
+            for index in range(self.partitions)
         ]
         return MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=1, host="node", port=1)],
@@ -62,6 +65,9 @@ class Scripted(Cluster):
         (data,) = topic.partition_data
         header = read_header(data.records)
         outcome = self._outcomes.pop(0) if self._outcomes else ErrorCode.NONE
+        if len(data.records) > self.batch_bytes_max:
+            outcome = ErrorCode.MESSAGE_TOO_LARGE
+            self.refused += 1
         stored = outcome == ErrorCode.NONE or isinstance(outcome, ConnectionLostError)
         stamp = (header.producer_id, data.index, header.base_sequence)
         if stored and (topic.name, *stamp) not in self._had:

@@ -1,5 +1,6 @@
 """Record batches become Arrow rows: all codecs, nulls, headers, holes; nothing outside the range."""
 
+import weakref
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -152,6 +153,26 @@ def test_small_answers_are_gathered() -> None:
     assert [batch.num_rows for batch in decoded(Range("t", 0, 5, 95), ALL, *answers)] == [90]
     big = [build_batch([Record(place, MS, None, b"v" * (BYTES_MAX // 4))]) for place in range(6)]
     assert [batch.num_rows for batch in decoded(Range("t", 0, 0, 9), ALL, *big)] == [4, 2]
+
+
+class Answer(bytearray):
+    """Can be watched."""
+
+
+@pytest.mark.row(173)
+def test_an_answer_of_which_little_is_kept_is_let_go() -> None:
+    """Else a task that finds a committed record here and there would hold everything it fetched."""
+    decoder = Decoder(Range("t", 0, 0, 1 << 30), ("offset", "value"))
+    aborted = build_batch([Record(0, MS, None, bytes(10_000))], producer_id=7, producer_epoch=0, transactional=True)
+    watched: list[weakref.ref[Answer]] = []
+    for _ in range(2):
+        answer = Answer(aborted + build_batch([Record(1 + len(watched), MS, None, b"kept")]))
+        watched.append(weakref.ref(answer))
+        assert not list(decoder.feed(answer, Aborted([AbortedTransaction(producer_id=7, first_offset=0)])))
+        del answer
+    assert [each() for each in watched] == [None, None]
+    (batch,) = decoder.rest()
+    assert batch.to_pylist() == [{"offset": 1, "value": b"kept"}, {"offset": 2, "value": b"kept"}]
 
 
 def test_damage_is_found() -> None:

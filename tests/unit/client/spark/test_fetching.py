@@ -16,7 +16,12 @@ from rookery.client.spark.lookup import offsets_at
 from rookery.client.spark.loss import DataLossError, DataLossWarning
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.places import EARLIEST, LATEST
-from rookery.core.errors import ErrorCode, UnknownTopicOrPartitionError
+from rookery.core.errors import (
+    CorruptMessageError,
+    ErrorCode,
+    OffsetNotAvailableError,
+    UnknownTopicOrPartitionError,
+)
 from rookery.core.wire.apis.fetch import (
     FETCH,
     FetchableTopicResponse,
@@ -48,7 +53,9 @@ class FakeCluster(Cluster):
         self.topic_id: UUID | None = THIS
         self.partitions = 1
         self.fetches: list[FetchResponse | ErrorCode] = []
-        self.lists: list[ListOffsetsResponse] = []
+        self.answer: FetchResponse | None = None
+        """To every fetch, if there is one."""
+        self.lists: list[ListOffsetsResponse | dict[int, int]] = []
         self.refreshed = 0
 
     async def refresh(self, topics: Any = (), *, create: bool = False) -> ClusterView:
@@ -66,6 +73,8 @@ class FakeCluster(Cluster):
         return self._fetch(request) if api is FETCH else self._list(request)
 
     def _fetch(self, request: FetchRequest) -> FetchResponse:
+        if self.answer is not None:
+            return self.answer
         if self.fetches:
             answer = self.fetches.pop(0)
             return answer if isinstance(answer, FetchResponse) else told(error=answer)
@@ -78,12 +87,12 @@ class FakeCluster(Cluster):
         return told(self.log.get(offset - offset % 10, b""))
 
     def _list(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        if self.lists:
-            return self.lists.pop(0)
+        told = self.lists.pop(0) if self.lists else bounds(self.first, self.end)
+        if not isinstance(told, dict):
+            return told
         (topic,) = request.topics
-        marks = {EARLIEST: self.first, LATEST: self.end}
         answers = [
-            ListOffsetsPartitionResponse(partition_index=each.partition_index, offset=marks[each.timestamp])
+            ListOffsetsPartitionResponse(partition_index=each.partition_index, offset=told[each.timestamp])
             for each in topic.partitions
         ]
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=topic.name, partitions=answers)])
@@ -92,6 +101,10 @@ class FakeCluster(Cluster):
 def told(records: bytes | bytearray = b"", error: ErrorCode = ErrorCode.NONE) -> FetchResponse:
     data = PartitionData(partition_index=0, error_code=error, high_watermark=30, records=bytes(records))
     return FetchResponse(responses=[FetchableTopicResponse(topic_id=THIS, partitions=[data])])
+
+
+def bounds(first: int, end: int) -> dict[int, int]:
+    return {EARLIEST: first, LATEST: end}
 
 
 def batch(first: int, count: int = 10) -> bytearray:
@@ -156,15 +169,56 @@ def test_a_log_cut_within_a_batch_gives_nothing_of_what_was_deleted(rows: Reads)
         assert rows(cluster, 0, 20, False) == list(range(13, 20))
 
 
-def test_what_is_out_of_range_and_then_is_not_is_read(rows: Reads) -> None:
-    """Such as a leader that was elected though it lacked records, which came again."""
+@pytest.mark.row(173)
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_is_out_of_range_and_then_is_not_is_read(rows: Reads, strict: bool) -> None:
+    """A node that led before, and does not know that it does not any more, lacks what came since."""
+    cluster = FakeCluster(log_of(0, 10, 20))
+    cluster.fetches = [told(batch(0)), *[ErrorCode.OFFSET_OUT_OF_RANGE] * 3]
+    cluster.lists = [bounds(0, 5)] * 2
+    assert rows(cluster, 0, 30, strict) == list(range(30))
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_the_log_has_and_no_leader_gives_is_an_error_and_not_lost(rows: Reads, strict: bool) -> None:
     cluster = FakeCluster(log_of(0, 10))
-    cluster.fetches = [ErrorCode.OFFSET_OUT_OF_RANGE]
-    with pytest.warns(DataLossWarning, match="t-0"):
-        assert rows(cluster, 0, 20, False) == list(range(20))
-    cluster.fetches = [ErrorCode.OFFSET_OUT_OF_RANGE] * 2
-    with pytest.warns(DataLossWarning, match="t-0"):
-        assert rows(cluster, 0, 20, False) == [], "and not asked for without end"
+    cluster.answer = told(error=ErrorCode.OFFSET_OUT_OF_RANGE)
+    with pytest.raises(OffsetNotAvailableError, match="t-0 at offset 0"):
+        rows(cluster, 0, 20, strict)
+
+
+def test_a_log_whose_start_moves_on_meanwhile_gives_all_that_is_left(rows: Reads) -> None:
+    cluster = FakeCluster(log_of(0, 10, 20))
+    cluster.first = 12
+    cluster.lists = [bounds(5, 30)] * 3  # as it was, when asked: whether it is deleted, its start, its end
+    with pytest.warns(DataLossWarning) as warned:
+        assert rows(cluster, 0, 30, False) == list(range(12, 30))
+    assert [str(each.message).partition(": retention")[0] for each in warned] == [
+        "t-0: offset 0 is wanted, the log has 5 to 30",
+        "t-0: offset 5 is wanted, the log has 12 to 30",
+    ]
+
+
+@pytest.mark.row(173)
+@pytest.mark.parametrize("read_before", [0, 10])
+def test_a_log_whose_end_was_cut_off(rows: Reads, read_before: int) -> None:
+    """As by an unclean election: nothing more will come, whether the log ends right there or before."""
+    cluster = FakeCluster(log_of(0, 10))
+    cluster.fetches = [told(batch(0)), told(batch(10))]
+    cluster.end = 20 - read_before
+    lost = f"t-0: offset 20 is wanted, the log has 0 to {cluster.end}: its end was cut off"
+    with pytest.raises(DataLossError, match=lost):
+        rows(cluster, 0, 30, True)
+    cluster.fetches = [told(batch(0)), told(batch(10))]
+    with pytest.warns(DataLossWarning, match=lost):
+        assert rows(cluster, 0, 30, False) == list(range(20))
+
+
+def test_a_damaged_batch_is_told_with_its_place(rows: Reads) -> None:
+    damaged = batch(0)
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptMessageError, match=r"t-0, offsets 0 to 10: .*checksum"):
+        rows(FakeCluster({0: damaged}), 0, 10, True)
 
 
 @pytest.mark.row(173)

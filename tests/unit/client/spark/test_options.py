@@ -31,6 +31,12 @@ def test_defaults_are_those_of_sparks_own_source() -> None:
     assert not options.fetching.read_committed
 
 
+def test_numbers_of_a_client_are_no_larger_than_a_client_takes() -> None:
+    assert batch(**{"kafka.fetch.max.wait.ms": str(2**31 - 1)}).fetching.wait_ms == 2**31 - 1
+    with pytest.raises(OptionError, match=r"'kafka\.fetch\.max\.wait\.ms' is 2147483647 at most"):
+        batch(**{"kafka.fetch.max.wait.ms": str(2**31)})
+
+
 def test_names_are_read_in_any_case() -> None:
     options = source_options({key.lower(): value for key, value in {**BASE, "failOnDataLoss": "FALSE"}.items()},
                              streaming=False)

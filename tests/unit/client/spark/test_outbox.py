@@ -77,13 +77,64 @@ def test_nothing_to_write_is_nothing_written(blocking: BlockingCluster, cluster:
     assert (outbox.written, cluster.written) == (0, [])
 
 
-def test_rows_that_cannot_be_placed_are_an_error(blocking: BlockingCluster) -> None:
+def test_rows_that_cannot_be_placed_are_an_error(
+    blocking: BlockingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rookery.client.spark.outbox.HEARD_S", 0.3)
     outbox = Outbox(blocking, parsed())
     with pytest.raises(ValueError, match="no topic"):
         outbox.add(batch(value=pa.array(["v"]), topic=pa.array([None], pa.string())))
     for partition in (2, -1):
         with pytest.raises(ValueError, match=f"partition {partition}, which 't' does not have"):
             outbox.add(batch(value=pa.array(["v"]), topic=pa.array(["t"]), partition=pa.array([partition], pa.int32())))
+
+
+@pytest.mark.row(173)
+def test_a_topic_that_grew_is_written_as_it_is_now(blocking: BlockingCluster, cluster: Scripted) -> None:
+    """A worker lives for many tasks; each asks anew, and for a partition a row names once more."""
+    keys = [b"k%d" % number for number in range(50)]
+    for partitions in (2, 4):
+        cluster.partitions = partitions
+        outbox = Outbox(blocking, parsed(topic="t"))
+        outbox.add(batch(value=pa.array(keys), key=pa.array(keys)))
+        outbox.finish()
+        for partition, values in cluster.written:
+            assert [partition_for_key(value, partitions) for value in values if value] == [partition] * len(values)
+        cluster.written.clear()
+    outbox.add(batch(value=pa.array(["before"])))
+    cluster.partitions = 6
+    outbox.add(batch(value=pa.array(["after"]), partition=pa.array([5], pa.int32())))
+    outbox.finish()
+    assert (5, [b"after"]) in cluster.written
+
+
+@pytest.mark.row(173)
+def test_batches_too_large_for_their_topic_are_split(blocking: BlockingCluster, cluster: Scripted) -> None:
+    """The next task of this worker knows; a single row that is too large is an error."""
+    cluster.batch_bytes_max = 1000
+    refused: list[int] = []
+    rows = [b"%03d" % number + bytes(97) for number in range(100)]
+    for _ in range(2):
+        outbox = Outbox(blocking, parsed(topic="t"))
+        outbox.add(batch(value=pa.array(rows)))
+        outbox.finish()
+        assert outbox.written == 100
+        assert [value for _, values in cluster.written for value in values] == rows
+        refused.append(cluster.refused)
+        cluster.written.clear()
+    assert 0 < refused[0] == refused[1] < 10
+    outbox = Outbox(blocking, parsed(topic="t"))
+    outbox.add(batch(value=pa.array([bytes(2000)])))
+    with pytest.raises(MessageTooLargeError):
+        outbox.finish()
+
+
+def test_no_batch_is_larger_than_a_request_may_be(blocking: BlockingCluster, cluster: Scripted) -> None:
+    cluster.batch_bytes_max = 1 << 20
+    outbox = Outbox(blocking, parsed(topic="t"))
+    outbox.add(batch(value=pa.array([bytes((1 << 19) - 26)] * 2)))
+    outbox.finish()
+    assert (outbox.written, cluster.refused) == (2, 0)
 
 
 def test_what_is_refused_is_an_error_of_the_task() -> None:

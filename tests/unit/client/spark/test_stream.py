@@ -134,6 +134,16 @@ def test_a_checkpoint_of_sparks_own_source_is_gone_on_from() -> None:
     assert query.latest({"t": {"0": 10}}) == {"t": {"0": 10}}
 
 
+def test_where_a_first_batch_of_sparks_own_source_began_is_not_guessed() -> None:
+    """It was planned, and the query ended before it was done."""
+    end = {"t": {"0": 110}}
+    with pytest.raises(DataLossError, match="t-0 was to be read by a first batch that Spark's own source planned"):
+        Query(FakeLog({("t", 0): 500})).ranges({}, end)
+    with pytest.warns(DataLossWarning, match="where it began is not told"):
+        assert Query(FakeLog({("t", 0): 500}), failOnDataLoss="false").ranges({}, end) == []
+    assert Query(FakeLog({("t", 0): 500}), startingOffsets="earliest").ranges({}, end) == [Range("t", 0, 0, 110)]
+
+
 def test_nothing_new_is_the_same_text_again() -> None:
     log = FakeLog({("t", 10): 1, ("t", 2): 0})
     query = Query(log, startingOffsets="earliest")
