@@ -17,8 +17,11 @@ KEEPALIVE_MS = 2_000
 SERVER_KEEPALIVE_MS = 30_000
 """A server is patient: whether a silent caller is dead is for sessions to decide, and a process that stalls for a
 few seconds must not look like one whose connection closed."""
-RECONNECT_MS = (100, 100, 500)
-"""First, shortest and longest pause between two attempts to connect."""
+RECONNECT_MS = (100, 500)
+"""First and longest pause between two attempts to connect."""
+CONNECT_MS = 2_000
+"""How long an attempt may take until the peer says its first word; gRPC calls it the shortest pause, and gives an
+attempt no more than that. On a busy machine or a long way a handshake takes its time."""
 LOOKUP_MS = 500
 """The shortest time between two lookups of a peer's name: a container may come back at another address."""
 
@@ -37,11 +40,11 @@ def _shared(message_bytes_max: int, keepalive_ms: int) -> list[tuple[str, str | 
 
 
 def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
-    first, shortest, longest = RECONNECT_MS
+    first, longest = RECONNECT_MS
     return [
         *_shared(message_bytes_max, KEEPALIVE_MS),
         ("grpc.initial_reconnect_backoff_ms", first),
-        ("grpc.min_reconnect_backoff_ms", shortest),
+        ("grpc.min_reconnect_backoff_ms", CONNECT_MS),
         ("grpc.max_reconnect_backoff_ms", longest),
         ("grpc.dns_min_time_between_resolutions_ms", LOOKUP_MS),
         ("grpc.enable_retries", 0),  # callers retry, with their own bounds

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -61,6 +62,38 @@ async def test_a_peer_that_was_away_for_seconds_is_reached_again_soon() -> None:
                 await asyncio.sleep(0.02)
     finally:
         await channel.close()
+        await server.stop(None)
+
+
+async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, after_s: float = 0.0) -> None:
+    await asyncio.sleep(after_s)
+    with suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+    writer.close()
+
+
+async def test_a_peer_that_takes_its_time_to_answer_is_reached() -> None:
+    """The first attempt succeeds: whoever asks once is not told that nobody is there."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    server = await serve(address)
+    ways: list[asyncio.Future[Any]] = []
+
+    async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, there = await asyncio.open_connection(*address.split(":"))
+        ways.append(asyncio.gather(pass_on(reader, there), pass_on(back, writer, after_s=0.5)))
+
+    slow = await asyncio.start_server(on_connection, "127.0.0.1", 0)
+    host, port = slow.sockets[0].getsockname()
+    channel = open_channel(f"{host}:{port}")
+    try:
+        call: Any = channel.unary_unary("/any/method")
+        assert await call(b"hello", timeout=30) == b"hello"
+        assert len(ways) == 1
+    finally:
+        await channel.close()
+        await asyncio.gather(*ways)
+        slow.close()
         await server.stop(None)
 
 
