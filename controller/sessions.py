@@ -64,12 +64,14 @@ class Sessions:
         session.deadline = now + self._session_s
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
         session.heard = True
-        session.closed_at = None
+        if session.closed_at is not None:
+            session.closed_at = now  # it has another grace: a request can arrive behind the end of its connection
 
     def opened(self, broker_id: int, epoch: int, now: float) -> None:
         """The broker holds a control connection open."""
         self.contact(broker_id, epoch, now)
         self._sessions[broker_id].holds += 1
+        self._sessions[broker_id].closed_at = None
 
     def closed(self, broker_id: int, epoch: int, now: float) -> None:
         """A control connection of the broker is gone."""

@@ -124,8 +124,7 @@ class RaftCore:
             case Prospective(ballot=ballot) | Candidate(ballot=ballot):
                 election.on_request_failed(replica, ballot, to, correlation, now_ms)
             case Follower(request=request) as role if request and request.correlation == correlation:
-                role.request = None
-                role.retry_ms = now_ms + replica.config.retry_backoff_ms
+                following.on_request_failed(replica, role, now_ms)
             case Unattached(search=search) as role if search and search.correlation == correlation:
                 role.search = None
         return self._settle(replica.role, now_ms)

@@ -150,6 +150,18 @@ def good_answer(replica: Replica, role: Follower, now_ms: float) -> None:
     replica.elections_lost = 0
 
 
+def on_request_failed(replica: Replica, role: Follower, now_ms: float) -> None:
+    """Try again soon. But a leader known by hearsay alone, and out of reach for as long as an election may take, is
+    given up: others who cannot reach it may wait for each other, one because it does not know yet that the leader is
+    gone, the other because its log is the shorter one."""
+    config = replica.config
+    role.request = None
+    role.retry_ms = now_ms + config.retry_backoff_ms
+    told_ms = role.fetch_deadline_ms - config.fetch_timeout_ms
+    if not role.heard and now_ms >= told_ms + config.election_timeout_ms:
+        election.leader_left(replica, election.short_wait_ms(replica), now_ms)
+
+
 def on_refusal(replica: Replica, role: Follower, leader_id: int, epoch: int, now_ms: float) -> None:
     """The leader resigned if it is in this epoch and knows no leader; other refusals are worth another
     try."""

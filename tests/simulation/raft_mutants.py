@@ -398,7 +398,7 @@ def _all() -> Iterator[Mutant]:
     yield Mutant(
         "snapshot-beyond-commit",
         "a snapshot holds records that are not committed",
-        ("R15",),
+        ("R6", "R15"),
         ((RaftCore, "snapshot_written", snapshot_written_unchecked),),
         SnapshotsUncommitted,
     )

@@ -75,6 +75,20 @@ def test_who_comes_back_within_the_grace_is_kept() -> None:
     assert given_up(known, image, 4.0) == []
 
 
+@pytest.mark.invariant("M10")
+def test_a_request_that_arrives_behind_the_end_of_its_connection_is_no_return() -> None:
+    """The last words of a killed broker give it another grace, not a whole session."""
+    image = cluster()
+    known = sessions(image)
+    hear(known, image, 1, 2, 3)
+    epoch = image.brokers[2].epoch
+    known.opened(2, epoch, 1.0)
+    known.closed(2, epoch, 3.0)
+    hear(known, image, 2, now=3.1)
+    assert given_up(known, image, 3.5) == []
+    assert given_up(known, image, 3.6) == [(2, True)]
+
+
 def test_one_of_two_connections_is_enough() -> None:
     image = cluster()
     known = sessions(image)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.core import LogSummary
 from rookery.controller.raft.errors import TruncationBelowHighWatermarkError
 from rookery.controller.raft.messages import (
@@ -128,6 +129,31 @@ def test_an_observer_finds_the_leader_through_the_bootstrap_servers() -> None:
     )
     assert [(send.to, send.endpoint) for send in ready.sends] == [(3, "c:9093")]
     assert (one.role, one.epoch) == ("follower", 4)
+
+
+def fail_until(one: One, role: str, within_ms: float) -> None:
+    """Every request to the leader fails, for a time or until this replica has another role."""
+    until_ms = one.now_ms + within_ms
+    while one.role != role and one.now_ms < until_ms:
+        for to, request in sent(one.timeout(), FetchRequest):
+            one.took(one.core.request_failed(to, request.correlation, one.now_ms))
+
+
+@pytest.mark.invariant("R20")
+def test_a_leader_known_by_hearsay_that_cannot_be_reached_is_given_up_soon() -> None:
+    """The fetch timeout is for a leader that was heard: until then those who lost it wait only for each other."""
+    config = RaftConfig(fetch_timeout_ms=600_000)
+    one = One(config=config)
+    request = one.follow()
+    one.took(one.core.request_failed(2, request.correlation, one.now_ms))
+    assert one.role == "follower", "it may be starting up"
+    fail_until(one, "prospective", 2 * config.election_timeout_ms)
+    assert one.role == "prospective"
+
+    heard = One(config=config)
+    heard.step(answer(heard.follow()))
+    fail_until(heard, "prospective", 10 * config.election_timeout_ms)
+    assert heard.role == "follower"
 
 
 def test_an_observer_keeps_asking_with_growing_pauses() -> None:

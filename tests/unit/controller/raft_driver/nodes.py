@@ -23,7 +23,7 @@ CLUSTER_ID = "the-cluster"
 FAST = RaftConfig(
     election_timeout_ms=300,
     election_backoff_max_ms=150,
-    fetch_timeout_ms=3000,
+    fetch_timeout_ms=30_000,  # who dies is missed because its connections close; all share one loop, which may stall
     request_timeout_ms=600,
     fetch_max_wait_ms=200,
 )
