@@ -191,7 +191,8 @@ class Group:
         if self.state is GroupState.EMPTY:
             fits = bool(join.protocol_type and names)
         else:
-            fits = join.protocol_type == self.protocol_type and not names.isdisjoint(self.members.common_protocols())
+            spoken = not len(self.members) or not names.isdisjoint(self.members.common_protocols())
+            fits = join.protocol_type == self.protocol_type and bool(names) and spoken
         if not fits:
             raise InconsistentGroupProtocolError(
                 f"group {self.id!r} has members of type {self.protocol_type!r} who all speak "

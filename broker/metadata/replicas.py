@@ -65,6 +65,7 @@ class Replicas(Service):
         self._make = make
         self._assigned = assigned
         self._queue: dict[Key, None] = {}
+        self._settling: Key | None = None
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -97,7 +98,7 @@ class Replicas(Service):
     def _reconcile(self, key: Key, wanted: im.Partition | None) -> None:
         """Apply at once where the replica is open and stays, else queue."""
         partition = self._partitions.of(*key)
-        if partition is not None and wanted is not None and key not in self._queue:
+        if partition is not None and wanted is not None and key not in self._queue and key != self._settling:
             self._apply(partition, wanted)
             return
         if partition is not None and wanted is None:
@@ -155,11 +156,13 @@ class Replicas(Service):
         while True:
             while self._queue:
                 key = next(iter(self._queue))
+                del self._queue[key]  # before it is settled: what changes meanwhile is settled next
+                self._settling = key
                 try:
                     await self._settle(key)
                 except (KafkaError, LogDirFailed) as error:
                     _log.error("replica.failed", topic_id=str(key[0]), partition=key[1], reason=str(error))
-                self._queue.pop(key, None)
+                self._settling = None
             self._idle.set()
             self._work.clear()
             await self._work.wait()

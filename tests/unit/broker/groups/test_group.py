@@ -106,6 +106,17 @@ def test_line_48_joins_that_are_refused(driver: Driver, options: dict[str, objec
     assert codes(driver.join(**options).response) is error  # type: ignore[arg-type]
 
 
+def test_line_48_who_joins_when_the_only_member_left_before_the_group_began_is_taken(driver: Driver) -> None:
+    """The group still waits for more members, and has none: whatever the next one speaks is fine."""
+    first, _ = driver.join_known()
+    driver.leave((first, None))
+    assert len(driver.group.members) == 0
+    second, joined = driver.join_known(protocols=[("roundrobin", subscription("t"))])
+    driver.wait(driver.options.initial_rebalance_delay_ms * 2 + 1)
+    assert codes(joined.response) is ErrorCode.NONE
+    assert (joined.response.leader, joined.response.protocol_name) == (second, "roundrobin")
+
+
 def test_line_48_an_empty_group_takes_any_type_but_none(driver: Driver) -> None:
     assert codes(driver.join(protocol_type="").response) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert codes(driver.join(protocols=[]).response) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
