@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 ROOT = Path(__file__).resolve().parent.parent
+NEW_EXAMPLES = "ROOKERY_TESTS_NEW_EXAMPLES"
 RESULT = ROOT / "build" / "rows.json"
 ORDER = ("tidy", "unit", "golden", "simulation", "cluster", "interop", "containers", "spark")
 
@@ -62,7 +63,13 @@ class RowCount:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # a machine may stand still for a moment: how long an example took proves nothing
-    settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    # A machine may stand still for a moment: how long an example took proves nothing. The examples of a run are those
+    # of every run of the same code; tests.soak.soak_examples looks for others.
+    settings.register_profile(
+        "any-machine",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=NEW_EXAMPLES not in os.environ,
+    )
     settings.load_profile("any-machine")
     config.pluginmanager.register(RowCount(), "row-count")

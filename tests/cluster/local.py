@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from rookery.client.cluster import Cluster, PartitionView
 from rookery.client.local import launcher
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
 from rookery.client.reader import LATEST, offset_at
+from rookery.core.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
 POLL_S = 0.05
 WAIT_S = 60.0
@@ -154,10 +155,13 @@ class LocalCluster:
         self, name: str, partitions: int = 1, replicas: int = -1, config: dict[str, str] | None = None
     ) -> None:
         """A new topic that every node knows and whose partitions can be written and read."""
+        assert self.known(name) == {0}, f"{name} is there already"
 
         async def create() -> None:
             async with Cluster(self.awake) as cluster:
-                await admin.create_topic(cluster, admin.NewTopic(name, partitions, replicas, config))
+                # as in Kafka: a controller that resigns before it can answer may have made it, as the next one says
+                with suppress(TopicAlreadyExistsError):
+                    await admin.create_topic(cluster, admin.NewTopic(name, partitions, replicas, config))
 
         async def serve() -> None:
             async with Cluster(self.awake) as cluster:
@@ -169,12 +173,15 @@ class LocalCluster:
 
     def partition(self, topic: str, index: int = 0) -> PartitionView:
         """The partition as some node that is awake tells."""
+        return asyncio.run(_partition(self.awake, topic, index))
 
-        async def ask() -> PartitionView:
-            async with Cluster(self.awake, request_timeout_s=10) as cluster:
-                return (await cluster.topic(topic)).partitions[index]
-
-        return asyncio.run(ask())
+    def everywhere(self, holds: Callable[[PartitionView], bool], topic: str, index: int = 0) -> bool:
+        """Whether something holds as each node that is awake tells: one that was away may still tell of the time
+        before, or not know the partition yet."""
+        try:
+            return all(holds(asyncio.run(_partition(address, topic, index))) for address in self.awake.split(","))
+        except (UnknownTopicOrPartitionError, KeyError):
+            return False
 
     def known(self, topic: str) -> set[int]:
         """How many partitions the topic has, as each node that is awake tells; 0 where it is not known."""
@@ -211,9 +218,14 @@ class LocalCluster:
     def wait_in_sync(self, topic: str, partitions: int = 1, replicas: int = 3) -> None:
         for index in range(partitions):
             wait_for(
-                lambda index=index: len(self.partition(topic, index).isr) == replicas,  # type: ignore[misc]
-                f"{topic}-{index} to have {replicas} replicas in sync",
+                lambda index=index: self.everywhere(lambda told: len(told.isr) == replicas, topic, index),  # type: ignore[misc]
+                f"every node to tell that {topic}-{index} has {replicas} replicas in sync",
             )
+
+
+async def _partition(addresses: str, topic: str, index: int) -> PartitionView:
+    async with Cluster(addresses, request_timeout_s=10) as cluster:
+        return (await cluster.topic(topic)).partitions[index]
 
 
 @contextmanager

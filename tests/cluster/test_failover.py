@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from rookery.client.cluster import PartitionView
 from rookery.core.errors import ErrorCode
 from rookery.core.net.connection import Connection
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
@@ -126,11 +127,13 @@ def test_all_nodes_killed_and_started_again(cluster: LocalCluster) -> None:
 
 
 def wait_for_preferred(cluster: LocalCluster) -> None:
-    def preferred() -> bool:
-        found = [cluster.partition(TOPIC, index) for index in range(PARTITIONS)]
-        return all(partition.leader == partition.replicas[0] for partition in found)
+    def preferred(told: PartitionView) -> bool:
+        return told.leader == told.replicas[0]
 
-    wait_for(preferred, "every leader to be the preferred one")
+    wait_for(
+        lambda: all(cluster.everywhere(preferred, TOPIC, index) for index in range(PARTITIONS)),
+        "every leader to be the preferred one, as every node tells",
+    )
 
 
 @pytest.mark.row(70)

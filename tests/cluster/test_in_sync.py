@@ -14,7 +14,8 @@ from tests.cluster.local import LocalCluster, local_cluster, wait_for
 
 LAG_S = 2.0
 SESSION_S = 30.0
-"""Far above the lag time, so that fencing is not what is seen here."""
+"""Far above the lag time, so that fencing is not what is seen here; nor is early fencing by a new controller, for
+which the grace is long too."""
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def cluster() -> Iterator[LocalCluster]:
         3,
         replica__lag__time__max__ms=str(int(LAG_S * 1000)),
         broker__session__timeout__ms=str(int(SESSION_S * 1000)),
+        rookery__broker__reconnect__grace__ms="5000",
         auto__leader__rebalance__enable="false",
     ) as running:
         yield running

@@ -43,8 +43,7 @@ def test_a_leader_cut_off_without_a_word_is_replaced_gives_up_and_comes_back(tmp
         time.sleep(3)  # long enough for keep-alive to give the old connections up, so that new ones must be made
         wires.heal()
         healed = time.monotonic()
-        newest = voters.leader()
-        eventually("the lost one follows", lambda: (lost.look() or {}).get("leader") == newest.node_id)
+        eventually("the lost one follows", lambda: (lost.look() or {}).get("leader") == voters.leader().node_id)
         print(f"back {time.monotonic() - healed:.2f} s after the network")
         voters.check()
 

@@ -119,16 +119,21 @@ def test_ephemeral_data_is_removed(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path: Path) -> None:
+    """Also where the tests run in the background of a shell, which has its children ignore SIGINT."""
     up = subprocess.Popen(
         [sys.executable, "-m", "rookery.client.cli", "up", "--nodes", "1", "--port", "0", "--data", str(tmp_path)],
-        stdout=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
-    assert up.stdout is not None
-    assert "1 node(s) up" in up.stdout.readline()
-    up.send_signal(signal.SIGINT)
-    rest = up.communicate(timeout=TIMEOUT_S)[0]
-    assert "stopped 1 node(s)" in rest
-    assert up.returncode == 0
+    try:
+        assert up.stdout is not None
+        assert "1 node(s) up" in up.stdout.readline()
+        up.send_signal(signal.SIGINT)
+        rest = up.communicate(timeout=TIMEOUT_S)[0]
+        assert "stopped 1 node(s)" in rest
+        assert up.returncode == 0
+    finally:
+        up.kill()
+        up.communicate()
 
 
 def test_a_node_with_a_wrong_option_does_not_start(tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ def compose_cluster(file: str, prefix: str, image: str, project: str) -> Iterato
             context=ROOT, compose_file_name=f"deploy/{file}", env_file=str(env_file), build=False, wait=True
         )
         cluster = ContainerCluster(compose, project, prefix, kafka, http)
+        cluster.down()  # what a run that was cut short left behind
         try:
             compose.start()
             yield cluster

@@ -6,9 +6,10 @@ Grafana itself is not run here: its queries are, one by one, against the scrape.
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.cluster import commits
+from tests.cluster.deleting import delete_records
 from tests.cluster.load import Load
 from tests.cluster.local import wait_for
 from tests.containers.cluster import ContainerCluster
@@ -39,15 +40,6 @@ def commit(cluster: ContainerCluster, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP})
     commits.commit(consumer, TopicPartition(TOPIC, 0, offset))
     consumer.close()
-
-
-def low_watermark_after_deleting(cluster: ContainerCluster, before: int) -> int | None:
-    """None if the leader moved away meanwhile: librdkafka leaves it to its caller to ask again."""
-    (deleted,) = cluster.admin().delete_records([TopicPartition(TOPIC, 0, before)]).values()
-    try:
-        return int(deleted.result(30).low_watermark)
-    except KafkaException:
-        return None
 
 
 @pytest.mark.row(75, 152)
@@ -99,7 +91,7 @@ def test_series_and_alerts_follow_a_kill_and_the_return(mended: ContainerCluster
 def test_a_group_whose_records_were_deleted_unread_is_alerted(cluster: ContainerCluster, server: Prometheus) -> None:
     """Deletion does not wait for the group; it is told, and the alert clears when the group has moved on."""
     commit(cluster, 0)
-    wait_for(lambda: low_watermark_after_deleting(cluster, 5) == 5, "the records to be deleted")
+    delete_records(cluster, TOPIC, 0, 5)
     wait_for(lambda: "RookeryConsumerBehindLogStart" in server.firing(), "the alert", 180)
     commit(cluster, 5)
     wait_for(lambda: "RookeryConsumerBehindLogStart" not in server.firing(), "the alert to clear", 180)

@@ -20,7 +20,7 @@ from tests.interop.peers.peer import CODECS, PATIENCE_S, RECORDS, Peer, key, tim
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with aimed_cluster(3, num__partitions=str(len(CODECS))) as running:
+    with aimed_cluster(3, num__partitions=str(len(CODECS)), log__retention__ms="-1") as running:  # for old records
         yield running
 
 

@@ -103,7 +103,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
 def produce(server: KafkaServer) -> list[tuple[int, bytes]]:
     """Some megabytes through a real client, some of it in transactions that commit or abort."""
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
-    config = {"segment.bytes": str(1 << 20), "index.interval.bytes": "1000"}
+    config = {"segment.bytes": str(1 << 20), "index.interval.bytes": "1000", "retention.ms": "-1"}
     admin.create_topics([NewTopic("orders", 1, 1, config=config)])["orders"].result(60)
     sent: list[tuple[int, bytes]] = []
     rng = random.Random(3)

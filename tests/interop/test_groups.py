@@ -66,9 +66,16 @@ def produce(cluster: LocalCluster, topic: str, count: int, partitions: int) -> N
     assert producer.flush(30) == 0
 
 
+MOVING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+)
+"""A coordinator moves or loads. librdkafka tries twice or not at all, and hands it to its caller."""
+
+
 def committed(cluster: LocalCluster, group: str, topic: str, partitions: int) -> list[int]:
-    """What the coordinator says. Found through a node that heard of a new one only then, librdkafka leaves asking
-    again to its caller."""
+    """What the coordinator says."""
     asking = consumer(cluster, group)
     asked = [TopicPartition(topic, index) for index in range(partitions)]
 
@@ -76,7 +83,7 @@ def committed(cluster: LocalCluster, group: str, topic: str, partitions: int) ->
         try:
             return [each.offset for each in asking.committed(asked, timeout=30)]
         except KafkaException as refused:
-            if refused.args[0].code() != KafkaError.NOT_COORDINATOR:
+            if refused.args[0].code() not in MOVING:
                 raise
             return None
 

@@ -80,7 +80,10 @@ def test_kafkas_records_are_ours_byte_for_byte(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     with local_cluster(
-        1, group__initial__rebalance__delay__ms="100", offsets__topic__num__partitions="1"
+        1,
+        group__initial__rebalance__delay__ms="100",
+        offsets__topic__num__partitions="1",
+        log__retention__ms="-1",  # for old records
     ) as running:
         running.create_topic("t", 2, 1)
         yield running

@@ -1,5 +1,6 @@
 """Apache Kafka's own command line tools against three nodes: a smoke call of each."""
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rookery.client.cluster import Cluster
+from rookery.core.wire.apis.describe_client_quotas import DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest
 from tests.cluster.local import LocalCluster, wait_for
 from tests.interop.aim import aimed_cluster
 from tests.interop.tools import Tools
@@ -95,11 +98,23 @@ def test_kafka_configs(shell: Shell, cluster: LocalCluster) -> None:
     assert "retention.ms" in shell.fails("kafka-configs", "--alter", *entity, *wrong)
 
 
+def has_quotas(address: str) -> bool:
+    """Whether this very node knows of some."""
+
+    async def ask() -> bool:
+        async with Cluster(address) as node:
+            everything = DescribeClientQuotasRequest(components=(), strict=False)
+            return bool((await node.ask_any(DESCRIBE_CLIENT_QUOTAS, everything)).entries)
+
+    return asyncio.run(ask())
+
+
 def test_kafka_configs_of_clients_and_a_producer_that_is_held(shell: Shell, cluster: LocalCluster) -> None:
     cluster.create_topic("limited")
     entity = ("--entity-type", "clients", "--entity-name", "perf")
     shell("kafka-configs", "--alter", *entity, "--add-config", "producer_byte_rate=50000,request_percentage=90")
-    wait_for(lambda: "producer_byte_rate=50000.0" in shell("kafka-configs", "--describe", *entity), "all to know")
+    wait_for(lambda: "producer_byte_rate=50000.0" in shell("kafka-configs", "--describe", *entity), "the one asked")
+    wait_for(lambda: all(has_quotas(node.kafka) for node in cluster.file.nodes), "all to know: the leader has to")
     props = ("--producer-props", f"bootstrap.servers={cluster.bootstrap}", "client.id=perf", "linger.ms=50")
     size = ("--num-records", "540", "--record-size", "1000", "--throughput", "-1")
     told = shell.alone("kafka-producer-perf-test", "--topic", "limited", *size, "--print-metrics", *props)

@@ -54,11 +54,11 @@ class Side:
         failure = self._query.exception()
         assert failure is None, failure
         progress = self._query.lastProgress
-        return progress is not None and _records(progress["sources"][0]["latestOffset"] or "{}") == records
+        return progress is not None and _records(progress["sources"][0]["latestOffset"]) == records
 
 
 def _records(offset: str) -> int:
-    return sum(from_json(json.loads(offset)).values())
+    return sum(from_json(json.loads(offset) or {}).values())
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import TopicPartition
 
 from rookery.client.spark import blocking, decoder
 from rookery.client.spark.fetching import Task, read
 from rookery.client.spark.loss import DataLossError, DataLossWarning
 from rookery.client.spark.options import SourceOptions, source_options
 from rookery.client.spark.planner import Planner
+from tests.cluster.deleting import delete_records
 from tests.cluster.local import LocalCluster
 from tests.spark.topics import numbered, write
 
@@ -63,8 +63,7 @@ def test_records_gone_since_the_plan(cluster: LocalCluster) -> None:
         write(cluster, "gone", numbered(first, 30, 1))
     strict, (task,) = planned(cluster, "gone")
     _, (tolerant,) = planned(cluster, "gone", failOnDataLoss="false")
-    for future in cluster.admin().delete_records([TopicPartition("gone", 0, 30)]).values():
-        future.result(30)
+    delete_records(cluster, "gone", 0, 30)
     with pytest.raises(DataLossError, match="offset 0 is wanted, the log has 30 to 60"):
         values(read(blocking.connected(strict.connecting), task))
     with pytest.warns(DataLossWarning, match="the log has 30 to 60"):

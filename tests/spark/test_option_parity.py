@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
@@ -17,6 +16,7 @@ from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.source import RookeryDataSource
 from rookery.core.wire.records import RecordHeader
 from tests import needs
+from tests.cluster.deleting import delete_records
 from tests.cluster.local import LocalCluster
 from tests.spark.topics import write
 
@@ -44,8 +44,7 @@ def topics(spark: SparkSession, cluster: LocalCluster) -> Iterator[None]:
     for partition, end in enumerate(ENDS):
         for first in range(0, end, 10):
             write(cluster, TWO, [_record(partition, number) for number in range(first, first + 10)])
-    for future in cluster.admin().delete_records([TopicPartition(TWO, 0, FIRST)]).values():
-        future.result(30)
+    delete_records(cluster, TWO, 0, FIRST)
     yield
     blocking.close_all()
 

@@ -34,9 +34,8 @@ class Kcat:
 
 def _run(bootstrap: str, *words: str, text: str | None = None) -> str:
     kcat = needs.command("kcat", "it is one of the clients")
-    return subprocess.run(
-        [kcat, "-q", "-b", bootstrap, *words], input=text, stdout=-1, text=True, check=True, timeout=PATIENCE_S
-    ).stdout
+    command = [kcat, "-q", "-m", str(PATIENCE_S), "-b", bootstrap, *words]
+    return subprocess.run(command, input=text, stdout=-1, text=True, check=True, timeout=2 * PATIENCE_S).stdout
 
 
 def _read(bootstrap: str, topic: str, partition: int, start: str, count: int) -> list[Seen]:
