@@ -148,7 +148,8 @@ class Sender:
         request = ProduceRequest(acks=self._acks, timeout_ms=REQUEST_TIMEOUT_MS, topic_data=[data])
         if self._acks == 0:
             connection = await self._cluster.connection(leader.host, leader.port)
-            connection.send(PRODUCE, connection.version_for(PRODUCE), request)
+            timeout_s = self._cluster.request_timeout_s
+            await connection.send(PRODUCE, connection.version_for(PRODUCE), request, timeout_s)
             return -1
         answer = await self._cluster.ask(leader, PRODUCE, request)
         return _base_offset(answer.responses[0].partition_responses[0], f"{self._topic}-{partition}")

@@ -53,6 +53,8 @@ class Connection(asyncio.BufferedProtocol):
         self._next_correlation = 0
         self._transport: asyncio.Transport | None = None
         self._failure: BaseException | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
         self.on_lost: Callable[[], None] | None = None
 
     @classmethod
@@ -126,8 +128,14 @@ class Connection(asyncio.BufferedProtocol):
         self._awaited.append(_Awaited(correlation, api, version, receive, keep))
         self._transport.writelines(request_frame(api, version, correlation, self._client_id, request))
 
-    def send(self, api: Api[Any, Any], version: int, request: Struct) -> None:
-        """Send a request that has no answer (Produce with acks=0)."""
+    async def send(self, api: Api[Any, Any], version: int, request: Struct, timeout_s: float) -> None:
+        """Send a request that has no answer (Produce with acks=0), when the node has taken what was sent before."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._writable.wait()
+        except TimeoutError:
+            self.close()
+            raise ConnectionLostError(f"{self.address} took nothing for {timeout_s:g} s") from None
         if self._transport is None or self._transport.is_closing():
             raise self._lost()
         correlation = self._next_correlation
@@ -151,6 +159,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.get_buffer()
@@ -177,6 +191,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._failure = self._failure or exc
+        self._writable.set()
         error = self._lost()
         while self._awaited:
             self._awaited.popleft().receive(None, error)

@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from rookery.core.net.connection import Connection, ConnectionLostError
 from rookery.core.net.network import MemoryNetwork
 from rookery.core.wire.apis import by_key
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersion, ApiVersionsResponse
-from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataResponse
+from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
 from rookery.core.wire.framing import split_frames
 from rookery.core.wire.header import read_request_header, response_frame
 
@@ -109,3 +111,45 @@ async def test_a_node_that_does_not_answer_is_given_up() -> None:
     with pytest.raises(ConnectionLostError, match="did not answer Metadata within"):
         await connection.request(METADATA, 9, MetadataRequest(topics=[]), 0.02)
     assert connection.closed
+
+
+@asynccontextmanager
+async def connected_by_tcp() -> AsyncIterator[tuple[Connection, FakeNode]]:
+    """To a node that reads nothing until told to."""
+    node = FakeNode()
+    server = await asyncio.get_running_loop().create_server(lambda: node, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    connection = await Connection.open(host, port, client_id="test")
+    node.transport.pause_reading()
+    try:
+        yield connection, node
+    finally:
+        connection.close()
+        node.transport.close()
+        server.close()
+        await server.wait_closed()
+
+
+LARGE = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 30_000)] * 30)
+
+
+async def send_many(connection: Connection, timeout_s: float) -> None:
+    for _ in range(50):
+        await connection.send(METADATA, 9, LARGE, timeout_s)
+
+
+async def test_what_has_no_answer_waits_for_a_node_that_takes_nothing() -> None:
+    """Else everything that a fast writer has would lie in memory."""
+    async with connected_by_tcp() as (connection, _):
+        with pytest.raises(ConnectionLostError, match=r"took nothing for 0\.2 s"):
+            await send_many(connection, 0.2)
+        await until(lambda: connection.closed)
+
+
+async def test_what_has_no_answer_is_sent_as_soon_as_the_node_takes_more() -> None:
+    async with connected_by_tcp() as (connection, node):
+        sending = asyncio.create_task(send_many(connection, 30))
+        await until(lambda: not connection._writable.is_set())
+        node.transport.resume_reading()
+        await sending
+        await until(lambda: len(node.kept) == 50)
