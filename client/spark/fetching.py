@@ -98,7 +98,7 @@ async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
             cluster.forget(task.range.topic)
             if await _is_deleted(cluster, task, offset):
                 raise
-            raise OffsetNotAvailableError(f"{error}, which is not what its leader is known by") from None
+            raise OffsetNotAvailableError(f"{error}, though the log does not begin behind that") from None
         except (KafkaError, ConnectionLostError, OSError):
             cluster.forget(task.range.topic)
             raise
