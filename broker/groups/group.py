@@ -191,7 +191,7 @@ class Group:
         if self.state is GroupState.EMPTY:
             fits = bool(join.protocol_type and names)
         else:
-            spoken = not len(self.members) or not names.isdisjoint(self.members.common_protocols())
+            spoken = len(self.members) == 0 or not names.isdisjoint(self.members.common_protocols())
             fits = join.protocol_type == self.protocol_type and bool(names) and spoken
         if not fits:
             raise InconsistentGroupProtocolError(

@@ -145,7 +145,7 @@ async def _is_deleted(cluster: Cluster, task: Task, offset: int) -> bool:
 def _behind_the_loss(task: Task, position: int, blocking: BlockingCluster, error: KafkaError) -> int:
     """Where to go on when the log no longer has `position`; raises unless losing data is allowed, and the error itself
     if it has it and its leader does not give it."""
-    earliest, latest, found = blocking.run(_what_is_left(blocking.cluster, task))
+    earliest, latest, found = blocking.run(_what_is_left(blocking.cluster, task, position))
     if earliest <= position < latest:
         raise error
     loss.tell(f"{_name(task.range)}: offset {position} is wanted, {found}", fail=task.fail_on_data_loss)
@@ -153,8 +153,8 @@ def _behind_the_loss(task: Task, position: int, blocking: BlockingCluster, error
     return goes_on if goes_on < min(latest, task.range.end) else task.range.end
 
 
-async def _what_is_left(cluster: Cluster, task: Task) -> tuple[int, int, str]:
-    """The bounds of the log that the range was planned on, none if it is gone, and this in words."""
+async def _what_is_left(cluster: Cluster, task: Task, position: int) -> tuple[int, int, str]:
+    """The bounds of the log that the range was planned on, none if it is gone, and why it lacks `position`."""
     cluster.forget(task.range.topic)
     try:
         key = (task.range.topic, task.range.partition)
@@ -164,12 +164,11 @@ async def _what_is_left(cluster: Cluster, task: Task) -> tuple[int, int, str]:
         return 0, 0, "there is no such partition any more"
     if task.topic_id not in (None, str(view.id)):
         return 0, 0, "the topic was deleted and made again since"
-    bounds = f"the log has {earliest} to {latest}"
-    if latest < task.range.end:
-        bounds += ": its end was cut off, as by an unclean election"
+    if position < earliest:
+        why = "retention, or whoever deletes records, was faster than this query"
     else:
-        bounds += ": retention, or whoever deletes records, was faster than this query"
-    return earliest, latest, bounds
+        why = "its end was cut off, as by an unclean election"
+    return earliest, latest, f"the log has {earliest} to {latest}: {why}"
 
 
 def _name(wanted: Range) -> str:

@@ -18,7 +18,7 @@ from rookery.client.spark.places import TopicPartition
 from rookery.client.spark.routing import grouped, route
 from rookery.client.spark.sink_options import SinkOptions
 from rookery.core.clock import Clock, SystemClock
-from rookery.core.errors import MessageTooLargeError
+from rookery.core.errors import MessageTooLargeError, UnknownTopicOrPartitionError
 from rookery.core.wire.batch import HEADER_SIZE
 
 GATHERED_MAX = 16 << 20
@@ -157,6 +157,7 @@ class Outbox:
         return self._partitions[topic]
 
     async def _count(self, topic: str) -> int:
+        """How many partitions the topic has now, whatever was known."""
         self._blocking.cluster.forget(topic)
         return len((await self._blocking.cluster.topic(topic, create=True)).partitions)
 
@@ -168,12 +169,17 @@ class Outbox:
             raise ValueError(f"a row names partition {wrong}, which {topic!r} does not have")
 
     def _grew(self, topic: str, partition: int) -> bool:
-        cluster = self._blocking.cluster
+        """Whether the topic has got a partition since it was asked for."""
+
+        async def attempt() -> int:
+            count = await self._count(topic)
+            if partition >= count:
+                raise UnknownTopicOrPartitionError(f"{topic!r} has {count} partitions")
+            return count
+
         try:
-            self._blocking.run(
-                cluster.retrying(lambda: cluster.partition(topic, partition), HEARD_S, also=NOT_HEARD)
-            )
+            asking = self._blocking.cluster.retrying(attempt, HEARD_S, also=NOT_HEARD)
+            self._partitions[topic] = self._blocking.run(asking)
         except NOT_HEARD:
             return False
-        self._partitions[topic] = len(cluster.view.topics[topic].partitions)
         return True

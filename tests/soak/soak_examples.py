@@ -8,12 +8,13 @@ import time
 
 from tests.plugin import NEW_EXAMPLES, ROOT
 
-FILES_WITH_PROPERTIES = "from hypothesis import"
+PROPERTIES = "from hypothesis import"
+"""What a file with property tests says."""
 
 
 def main(budget_s: float) -> dict[str, object]:
     end = time.monotonic() + budget_s
-    files = [str(path) for path in sorted(ROOT.glob("tests/**/test_*.py")) if FILES_WITH_PROPERTIES in path.read_text()]
+    files = [str(path) for path in sorted(ROOT.glob("tests/**/test_*.py")) if PROPERTIES in path.read_text()]
     rounds = 0
     while not rounds or time.monotonic() < end:
         run = subprocess.run(

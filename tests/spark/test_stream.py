@@ -101,8 +101,8 @@ def test_a_running_query_finds_new_partitions_and_topics(
     """They are read from their start, though the query began at the latest offset."""
     cluster.create_topic("grown", 1, 3)
     write(cluster, "grown", numbered(1000, 10, 1))
-    source = stream(spark, cluster, "grown", subscribePattern="^grown", startingOffsets="latest")
-    query = into_files(source, tmp_path).trigger(processingTime="0 seconds").start()
+    copying = copy(spark, cluster, "grown", tmp_path, subscribePattern="^grown", startingOffsets="latest")
+    query = copying.trigger(processingTime="0 seconds").start()
     try:
         wait_for(lambda: behind(query, 10) == 0, "the query to know where it begins", 300)
         grow(cluster, "grown", 3)
