@@ -30,7 +30,8 @@ from rookery.core.metadata import requests as q
 from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.rpc import BY_REQUEST, Method
-from rookery.core.net.grpc_channel import name_is_unknown, open_channel
+from rookery.core.net.control import GRPC, Control
+from rookery.core.net.grpc_channel import name_is_unknown
 from rookery.core.net.tls import Tls
 from rookery.proto import raft_pb2
 from rookery.proto.raft_pb2_grpc import RaftStub
@@ -66,6 +67,7 @@ class ControllerClient:
         tls: Tls | None = None,
         release: Release = RELEASE,
         level: Callable[[], int] | None = None,
+        control: Control = GRPC,
     ) -> None:
         """`level` tells the metadata.version that the cluster has agreed on, as far as this broker knows."""
         if not bootstrap:
@@ -77,6 +79,7 @@ class ControllerClient:
         self._level = level or (lambda: release.levels.min_version)
         self._bootstrap = cycle(bootstrap)
         self._tls = tls
+        self._control = control
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._address = next(self._bootstrap)
         self._isr_changes: list[tuple[q.IsrChange, asyncio.Future[ErrorCode]]] = []
@@ -260,7 +263,7 @@ class ControllerClient:
         if channel is None:
             if len(self._channels) >= CHANNELS_MAX:
                 raise InvalidRequestError(f"more than {CHANNELS_MAX} controllers were named; restart the broker")
-            channel = self._channels[address] = open_channel(address, self._tls)
+            channel = self._channels[address] = self._control.open_channel(address, self._tls)
         return channel
 
 

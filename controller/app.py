@@ -1,6 +1,7 @@
 """The controller role of a node, put together from its configuration."""
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from rookery.controller.raft.node import RaftNode
 from rookery.controller.raft.settings import RaftSettings
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.controller.server import ControlServer, Register
+from rookery.core.clock import Clock
 from rookery.core.config import node as keys
 from rookery.core.config.listeners import Listener, listeners_of
 from rookery.core.config.options import ConfigError, Settings
@@ -19,6 +21,7 @@ from rookery.core.log.folder_files import MetaProperties
 from rookery.core.log.ownership import claim_folder
 from rookery.core.metadata_log import MetadataListener
 from rookery.core.metrics import Metrics
+from rookery.core.net.control import GRPC, Control
 from rookery.core.net.tls import Tls, read_tls
 from rookery.core.service import Service, ServiceGroup
 
@@ -46,14 +49,26 @@ def control_plane(
     metrics: Metrics | None = None,
     disk: Disk | None = None,
     level: Callable[[], int] | None = None,
+    clock: Clock | None = None,
+    chance: Callable[[], float] = random.random,
+    control: Control = GRPC,
 ) -> ControlPlane:
     """Build Raft and its server; `registers` add further gRPC services to the same port, `level` tells which
     metadata.version the cluster is at."""
     listener = controller_listener(settings)
     tls = control_tls(settings, listener)
-    node = RaftNode(raft_settings(settings, meta, tls), disk=disk, metrics=metrics, level=level)
+    node = RaftNode(
+        raft_settings(settings, meta, tls),
+        disk=disk,
+        clock=clock,
+        chance=chance,
+        metrics=metrics,
+        level=level,
+        control=control,
+    )
     address = f"{listener.bind.host or '0.0.0.0'}:{listener.bind.port}"
-    return ControlPlane(node, ControlServer(address, [node.service.register, *registers], tls=tls))
+    server = ControlServer(address, [node.service.register, *registers], tls=tls, control=control)
+    return ControlPlane(node, server)
 
 
 async def run_controller(

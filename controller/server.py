@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import grpc.aio
 
 from rookery.core.logs import get_logger
-from rookery.core.net.grpc_channel import bind, server_options
+from rookery.core.net.control import GRPC, Control
+from rookery.core.net.grpc_channel import bind
 from rookery.core.net.tls import Tls
 from rookery.core.service import Service
 
@@ -27,19 +28,19 @@ class ControlServer(Service):
         tls: Tls | None = None,
         concurrent_calls_max: int = 4096,
         grace_s: float = 0.2,
+        control: Control = GRPC,
     ) -> None:
         self._address = address
         self._services = services
         self._tls = tls
         self._concurrent_calls_max = concurrent_calls_max
         self._grace_s = grace_s
+        self._control = control
         self._server: grpc.aio.Server | None = None
         self.port = 0
 
     async def start(self) -> None:
-        server = grpc.aio.server(
-            options=server_options(), maximum_concurrent_rpcs=self._concurrent_calls_max
-        )
+        server = self._control.server(self._concurrent_calls_max)
         for register in self._services:
             register(server)
         self.port = bind(server, self._address, self._tls)

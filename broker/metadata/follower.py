@@ -18,7 +18,8 @@ from rookery.broker.metadata.tail import Tail
 from rookery.core.errors import CorruptMessageError
 from rookery.core.logs import get_logger
 from rookery.core.metadata_log import MetadataListener, SnapshotId, read_snapshot
-from rookery.core.net.grpc_channel import name_is_unknown, open_channel
+from rookery.core.net.control import GRPC, Control
+from rookery.core.net.grpc_channel import name_is_unknown
 from rookery.core.net.tls import Tls
 from rookery.core.service import Service
 from rookery.proto import raft_pb2 as pb
@@ -50,7 +51,12 @@ class MetadataFollower(Service):
     name = "metadata-follower"
 
     def __init__(
-        self, settings: FollowerSettings, listener: MetadataListener, version: Callable[[], int] = lambda: 1
+        self,
+        settings: FollowerSettings,
+        listener: MetadataListener,
+        version: Callable[[], int] = lambda: 1,
+        *,
+        control: Control = GRPC,
     ) -> None:
         """`version` of the protocol between nodes that is spoken at the moment."""
         if not settings.bootstrap:
@@ -58,6 +64,7 @@ class MetadataFollower(Service):
         self._settings = settings
         self._listener = listener
         self._version = version
+        self._control = control
         self._tail = Tail()
         self._leader = pb.Leader(id=NO_LEADER)
         self._high_watermark = 0
@@ -209,5 +216,5 @@ class MetadataFollower(Service):
 
     def _stub(self) -> Any:
         if self._endpoint not in self._channels:
-            self._channels[self._endpoint] = open_channel(self._endpoint, self._settings.tls)
+            self._channels[self._endpoint] = self._control.open_channel(self._endpoint, self._settings.tls)
         return RaftStub(self._channels[self._endpoint])  # type: ignore[no-untyped-call]

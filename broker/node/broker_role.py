@@ -62,6 +62,7 @@ from rookery.core.metadata import image as im
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.features import RELEASE
 from rookery.core.metrics import Metrics
+from rookery.core.net.control import GRPC, Control
 from rookery.core.net.network import Network
 from rookery.core.net.tls import Tls
 from rookery.core.service import Service
@@ -86,12 +87,15 @@ class BrokerRole:
         metrics: Metrics,
         control_tls: Tls | None,
         raft: RaftNode | None,
+        control: Control = GRPC,
+        rng: Random | None = None,
     ) -> None:
         """`raft` is this node's own member of the quorum, where it has that role too."""
         self._settings = settings
         self._meta = meta
         self._listeners = listeners
         self._clock = clock
+        self._rng = rng or Random()
         bootstrap = controllers(settings)
         loop = asyncio.get_running_loop()
         self.view = ClusterView(node_id=meta.node_id, cluster_id=meta.cluster_id)
@@ -101,7 +105,12 @@ class BrokerRole:
         self.follower_quota = ReplicationQuota(meta.node_id, clock.monotonic)
         self.client_quotas = ClientQuotas(clock.monotonic, Window.of(settings))
         self.client = ControllerClient(
-            meta.cluster_id, meta.node_id, bootstrap, tls=control_tls, level=lambda: RELEASE.level(self.view.image)
+            meta.cluster_id,
+            meta.node_id,
+            bootstrap,
+            tls=control_tls,
+            level=lambda: RELEASE.level(self.view.image),
+            control=control,
         )
         self.log_dirs = LogDirs(
             disk,
@@ -145,7 +154,7 @@ class BrokerRole:
         if raft is not None:
             self.metadata = LocalMetadata(raft, self.view)
         else:
-            self.metadata = follower = MetadataFollower(followed, self.view, self._rpc_version)
+            self.metadata = follower = MetadataFollower(followed, self.view, self._rpc_version, control=control)
             following = [follower]
         self.lifecycle = Lifecycle(
             self._membership(), self.client, image=lambda: self.view.image, offline_dirs=self._offline_dirs
@@ -159,7 +168,7 @@ class BrokerRole:
         self.topic_metrics = TopicMetrics()
         self._executor = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), thread_name_prefix="records")
         self.groups = GroupCoordinator(
-            settings, self.view, self.partitions, self.waiters, clock, loop, Random(), self._executor
+            settings, self.view, self.partitions, self.waiters, clock, loop, self._rng, self._executor
         )
         self.view.add_publisher(self.groups.publish)
         lag_meter = LagMeter(
@@ -230,7 +239,7 @@ class BrokerRole:
             waiters=self.waiters,
             topic_metrics=self.topic_metrics,
             clock=self._clock,
-            random=Random(),
+            random=self._rng,
             executor=self._executor,
             groups=self.groups,
             storage=self.log_dirs,

@@ -1,5 +1,7 @@
 """The controller role: Raft, the controller on top of it, and the gRPC port both are reached by."""
 
+from random import Random
+
 import grpc.aio
 
 from rookery.broker.node.partition_metrics import publish_cluster
@@ -16,6 +18,7 @@ from rookery.core.disk import Disk
 from rookery.core.log.folder_files import MetaProperties
 from rookery.core.metadata.features import RELEASE
 from rookery.core.metrics import Metrics
+from rookery.core.net.control import GRPC, Control
 from rookery.core.service import Service
 from rookery.proto import raft_pb2
 
@@ -24,10 +27,26 @@ class ControllerRole:
     """The parts of a controller, in the order in which they start."""
 
     def __init__(
-        self, settings: Settings, meta: MetaProperties, *, disk: Disk, clock: Clock, metrics: Metrics
+        self,
+        settings: Settings,
+        meta: MetaProperties,
+        *,
+        disk: Disk,
+        clock: Clock,
+        metrics: Metrics,
+        control: Control = GRPC,
+        rng: Random | None = None,
     ) -> None:
         plane = control_plane(
-            settings, meta, registers=[self._register], metrics=metrics, disk=disk, level=self._level
+            settings,
+            meta,
+            registers=[self._register],
+            metrics=metrics,
+            disk=disk,
+            level=self._level,
+            clock=clock,
+            chance=(rng or Random()).random,
+            control=control,
         )
         self.raft: RaftNode = plane.node
         own = ControllerSettings.of(settings, meta.cluster_id)

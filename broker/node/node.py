@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from dataclasses import dataclass
+from random import Random
 
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.controller_role import ControllerRole
@@ -22,6 +23,7 @@ from rookery.core.ids import new_id
 from rookery.core.log.ownership import claim_folder
 from rookery.core.logs import get_logger
 from rookery.core.metrics import Metrics
+from rookery.core.net.control import GRPC, Control
 from rookery.core.net.http import HttpServer
 from rookery.core.net.network import Network, SocketNetwork
 from rookery.core.service import Service, ServiceGroup
@@ -79,6 +81,8 @@ async def build_node(
     clock: Clock | None = None,
     disk: Disk | None = None,
     network: Network | None = None,
+    control: Control = GRPC,
+    rng: Random | None = None,
 ) -> Node:
     """Put a node together. Raises ConfigError where the configuration contradicts itself."""
     _check(settings)
@@ -96,7 +100,7 @@ async def build_node(
     roles = settings[keys.PROCESS_ROLES]
     controller = None
     if "controller" in roles:
-        controller = ControllerRole(settings, meta, disk=disk, clock=clock, metrics=metrics)
+        controller = ControllerRole(settings, meta, disk=disk, clock=clock, metrics=metrics, control=control, rng=rng)
     broker = None
     if "broker" in roles:
         tls = control_tls(settings, controller_listener(settings)) if "controller" in roles else None
@@ -110,6 +114,8 @@ async def build_node(
             metrics=metrics,
             control_tls=tls,
             raft=controller.raft if controller is not None else None,
+            control=control,
+            rng=rng,
         )
     health = Health(meta.node_id, metrics, controller, broker)
     metrics.process()

@@ -40,6 +40,7 @@ from rookery.core.errors import NotControllerError, RecordListTooLargeError
 from rookery.core.logs import get_logger
 from rookery.core.metadata_log import MetadataListener, SnapshotId
 from rookery.core.metrics import Metrics
+from rookery.core.net.control import GRPC, Control
 from rookery.core.service import Service
 
 _log = get_logger("controller.raft")
@@ -61,6 +62,7 @@ class RaftNode(Service):
         chance: Callable[[], float] = random.random,
         metrics: Metrics | None = None,
         level: Callable[[], int] | None = None,
+        control: Control = GRPC,
     ) -> None:
         """`level` tells the metadata.version that the cluster has agreed on, as far as this node knows."""
         self.settings = settings
@@ -68,6 +70,7 @@ class RaftNode(Service):
         self._disk = disk or FileDisk()
         self._clock = clock or SystemClock()
         self._chance = chance
+        self._control = control
         self._listeners: list[MetadataListener] = []
         self._running: Running | None = None
         self._task: asyncio.Task[None] | None = None
@@ -134,6 +137,7 @@ class RaftNode(Service):
                 endpoints=settings.endpoints,
                 bootstrap=settings.bootstrap,
                 tls=settings.tls,
+                control=self._control,
             ),
             clock=self._clock,
         )

@@ -21,7 +21,8 @@ from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.ready import Send
 from rookery.core.errors import CorruptMessageError
 from rookery.core.logs import get_logger
-from rookery.core.net.grpc_channel import name_is_unknown, open_channel
+from rookery.core.net.control import GRPC, Control
+from rookery.core.net.grpc_channel import name_is_unknown
 from rookery.core.net.tls import Tls
 from rookery.proto.raft_pb2_grpc import RaftStub
 
@@ -73,6 +74,7 @@ class Transport:
         endpoints: Mapping[int, str],
         bootstrap: Sequence[str] = (),
         tls: Tls | None = None,
+        control: Control = GRPC,
     ) -> None:
         """`speaker` tells in whose name, and in which version, to speak now; `endpoints` serve for node ids whose
         address the core does not know (yet); `bootstrap` are addresses of nodes that may know the leader."""
@@ -83,6 +85,7 @@ class Transport:
         others = [endpoint for node_id, endpoint in endpoints.items() if node_id != me]
         self._bootstrap = cycle(bootstrap or others or [""])
         self._tls = tls
+        self._control = control
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         self._complained: set[str] = set()
         self._farewells = 0
@@ -172,7 +175,7 @@ class Transport:
 
     def _peer(self, endpoint: str, spawn: Spawn) -> _Peer:
         if endpoint not in self._peers:
-            channel = open_channel(endpoint, self._tls)
+            channel = self._control.open_channel(endpoint, self._tls)
             self._peers[endpoint] = _Peer(channel, RaftStub(channel))  # type: ignore[no-untyped-call]
             if len(self._peers) > CHANNELS_MAX:
                 _, oldest = self._peers.popitem(last=False)

@@ -53,7 +53,9 @@ class SimMetadataFollower(Service):
 
     @classmethod
     def maker(cls, world: World) -> object:
-        def make(settings: MetadataSettings, listener: MetadataListener, version: object) -> SimMetadataFollower:
+        def make(
+            settings: MetadataSettings, listener: MetadataListener, version: object, control: object
+        ) -> SimMetadataFollower:
             return cls(world, listener)
 
         return make
@@ -135,7 +137,12 @@ class SimBroker:
         world = self._world
         try:
             self.node = node = await build_node(
-                world.node_settings(self.id), clock=self.sim_clock, disk=self.disk, network=HostNetwork(world.network)
+                world.node_settings(self.id),
+                clock=self.sim_clock,
+                disk=self.disk,
+                network=HostNetwork(world.network),
+                control=world.rpc,  # type: ignore[arg-type]
+                rng=Random(f"{world.seed} {self.id} {self.lives}"),
             )
             if node.broker is None:
                 raise RuntimeError("not a broker")

@@ -271,13 +271,10 @@ class World:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """While this holds, the product's code meets the simulation where it would meet the machine."""
-        world = self
         with ExitStack() as stack:
             for target, value in (
-                ("rookery.broker.controller_client.open_channel", self.rpc.open_channel),
                 ("rookery.broker.node.broker_role.MetadataFollower", SimMetadataFollower.maker(self)),
                 ("rookery.broker.node.broker_role.new_id", self.new_id),
-                ("rookery.broker.node.broker_role.Random", lambda: Random(f"{world.seed} {next(world._ids)}")),
                 ("rookery.broker.node.node.new_id", self.new_id),
                 ("rookery.controller.loop.new_id", self.new_id),
                 ("rookery.broker.server.server.perf_counter", self.loop.time),
