@@ -240,9 +240,10 @@ class Group:
             session_timeout_ms=join.session_timeout_ms,
             rebalance_timeout_ms=join.rebalance_timeout_ms,
             protocols=join.protocols,
-            expires_at=self._by(now.ms + NEW_MEMBER_JOIN_TIMEOUT_MS),
+            expires_at=0,
             is_new=True,
         )
+        self._alive(member, now)
         self.members.add(member)
         self.members.joins(member, join.to)
         self._rebalance(now, step)
@@ -294,7 +295,7 @@ class Group:
     def _prepare(self, now: Instant, step: Step) -> None:
         for member in self.members:
             if member.syncing is not None:
-                self._answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, step)
+                self._answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, now, step)
         was_empty = self.state is GroupState.EMPTY
         self._become(GroupState.PREPARING_REBALANCE, now)
         self._sync_by = None
@@ -366,11 +367,11 @@ class Group:
         if self.state is GroupState.PREPARING_REBALANCE:
             raise RebalanceInProgressError(f"group {self.id!r} rebalances")
         step = Step()
-        self._answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, step)
+        self._answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, now, step)
         member.syncing, member.synced = to, True
         self._alive(member, now)
         if self.state is GroupState.STABLE:
-            self._answer_sync(member, ErrorCode.NONE, step)
+            self._answer_sync(member, ErrorCode.NONE, now, step)
         elif member.id == self.members.leader:
             given = {each.member_id: each.assignment for each in request.assignments}
             self._assign(given, now, step)
@@ -381,7 +382,7 @@ class Group:
         for member in self.members:
             member.assignment = given.get(member.id, b"")
             self._alive(member, now)
-            self._answer_sync(member, ErrorCode.NONE, step)
+            self._answer_sync(member, ErrorCode.NONE, now, step)
         step.records.append(self.record())
 
     def _sync_time_is_up(self, now: Instant, step: Step) -> None:
@@ -467,8 +468,10 @@ class Group:
         return time_ms
 
     def _alive(self, member: Member, now: Instant) -> None:
-        """The member was heard of: its session begins anew."""
-        member.expires_at = self._by(now.ms + member.session_timeout_ms)
+        """The member was heard of, or is answered: its session begins anew. One that waits for the answer to its first
+        join has no session yet, however often it asks."""
+        session_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
+        member.expires_at = self._by(now.ms + session_ms)
 
     def _check_alive(self) -> None:
         if self.state is GroupState.DEAD:
@@ -494,17 +497,21 @@ class Group:
         self.members.remove(member)
 
     def _answer_both(self, member: Member, error: ErrorCode, step: Step) -> None:
-        """Nothing comes of what the member waits for."""
+        """Nothing comes of what the member waits for: it goes, or begins anew."""
         to = self.members.answered(member)
         if to is not None:
             step.answer(to, not_joined(member.id, error))
-        self._answer_sync(member, error, step)
+        to, member.syncing = member.syncing, None
+        if to is not None:
+            step.answer(to, not_synced(error))
 
-    def _answer_sync(self, member: Member, error: ErrorCode, step: Step) -> None:
+    def _answer_sync(self, member: Member, error: ErrorCode, now: Instant, step: Step) -> None:
+        """A member that stays is answered. While it waited it had no session to keep: it has a whole one now."""
         if member.syncing is None:
             return
         to, member.syncing = member.syncing, None
         step.answer(to, self._synced(member) if error is ErrorCode.NONE else not_synced(error))
+        self._alive(member, now)
 
     def _joined(self, member: Member) -> JoinGroupResponse:
         """Only the leader is told of the others."""

@@ -1,4 +1,5 @@
-"""DescribeConfigs (32): the options of topics and of this broker. Null keys mean all of them."""
+"""DescribeConfigs (32): the options of topics and of this broker. No keys, null or an empty list, mean all
+of them."""
 
 from collections.abc import Iterable
 
@@ -51,7 +52,7 @@ class DescribeConfigsHandler:
                 resource_name=resource.resource_name,
                 configs=(),
             )
-        wanted = resource.configuration_keys
+        wanted = resource.configuration_keys or None
         return DescribeConfigsResult(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,

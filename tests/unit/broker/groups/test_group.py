@@ -373,6 +373,51 @@ def test_a_new_member_whose_client_went_away_blocks_nobody_for_ever() -> None:
     assert again.response.generation_id == 2
 
 
+@pytest.mark.invariant("G6")
+def test_a_new_member_that_repeats_its_join_goes_on_waiting() -> None:
+    """Its session begins with its first answer, however often it asks before."""
+    driver = Driver(FAST)
+    (old,) = driver.stable(session_ms=100_000, rebalance_ms=100_000)
+    new, first = driver.join_known(session_ms=10_000, rebalance_ms=100_000)
+    driver.wait(5_000)
+    repeated = driver.join(new, session_ms=10_000, rebalance_ms=100_000)
+    assert codes(first.response) is ErrorCode.REBALANCE_IN_PROGRESS
+    driver.wait(30_000)
+    assert repeated.waiting
+    driver.join(old, session_ms=100_000, rebalance_ms=100_000)
+    assert (codes(repeated.response), repeated.response.generation_id) == (ErrorCode.NONE, 2)
+
+
+def test_a_new_member_that_repeats_its_join_and_goes_away_blocks_nobody_for_ever() -> None:
+    driver = Driver(FAST)
+    (old,) = driver.stable(session_ms=1_000_000, rebalance_ms=2_000_000)
+    new, _ = driver.join_known(session_ms=1_000_000, rebalance_ms=2_000_000)
+    driver.join(new, session_ms=1_000_000, rebalance_ms=2_000_000)
+    driver.wait(NEW_MEMBER_JOIN_TIMEOUT_MS)
+    assert driver.join(old, session_ms=1_000_000).response.generation_id == 2
+
+
+@pytest.mark.invariant("G6")
+def test_followers_stay_when_their_leader_dies_before_it_hands_in_the_assignment() -> None:
+    """They waited for longer than their sessions last, which is not their fault."""
+    driver = Driver()
+    leader, *followers = driver.stable(3, session_ms=10_000)
+    driver.join(leader)
+    for follower in followers:
+        driver.join(follower)
+    syncs = [driver.sync(follower, 2) for follower in followers]
+    driver.wait(9_000)
+    assert driver.heartbeat(leader, 2) is ErrorCode.NONE
+    driver.wait(9_000)
+    assert all(sync.waiting for sync in syncs)
+    driver.wait(1_000)
+    assert {codes(sync.response) for sync in syncs} == {ErrorCode.REBALANCE_IN_PROGRESS}
+    driver.wait(9_000)
+    again = [driver.join(follower) for follower in followers]
+    assert {codes(join.response) for join in again} == {ErrorCode.NONE}
+    assert {member.member_id for member in again[0].response.members} == set(followers)
+
+
 @pytest.mark.invariant("G3")
 def test_what_cannot_be_written_never_happened(driver: Driver) -> None:
     leader, follower = driver.stable(2)

@@ -227,6 +227,7 @@ async def test_line_59_configs_tell_type_source_and_synonyms(broker: QuietBroker
     assert not retention.read_only
     assert (entries["segment.bytes"].config_source, entries["cleanup.policy"].config_type) == (5, 7)
     assert set(await described(broker, TOPIC, "orders", ["flush.ms"])) == {"flush.ms"}
+    assert set(await described(broker, TOPIC, "orders", [])) == set(entries), "no keys mean all"
     node = await described(broker, BROKER, str(NODE_ID))
     assert all(entry.value is None for entry in node.values() if entry.is_sensitive)
     assert any(entry.is_sensitive for entry in node.values())
