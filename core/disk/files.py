@@ -109,10 +109,10 @@ class FileDisk:
             os.close(fd)
 
     async def load(self, path: str) -> bytes:
-        return await _to_its_end(self._load(path))
+        return await to_its_end(self._load(path))
 
     async def replace(self, path: str, data: Buffer) -> None:
-        await _to_its_end(self._replace(path, data))
+        await to_its_end(self._replace(path, data))
 
     async def _load(self, path: str) -> bytes:
         async with aiofiles.open(path, "rb") as file:
@@ -128,7 +128,7 @@ class FileDisk:
         await asyncio.to_thread(self.sync_dir, os.path.dirname(path))
 
 
-async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """No thread stops because somebody is cancelled: whoever waits for one leaves only when it has let go of the file.
     Else the file stays open, and the next writer shares the temporary one with a thread that still writes."""
     task = asyncio.ensure_future(work)

@@ -4,18 +4,29 @@ Each file keeps its durable content and the writes and truncations since the las
 its durable names and the changes since the last `sync_dir`. `power_cut` keeps a random part of both:
 un-synced bytes survive wholly, up to an arbitrary byte, with holes of zeros, or not at all, and un-synced
 names survive as a prefix of their changes. Faults are given in advance: `budget` bytes until ENOSPC,
-`fail` for errors of chosen operations, `cut_after` for a power cut at the n-th step.
+`fail` for errors of chosen operations, `cut_after` for a power cut at the n-th step. `point` is called before
+every operation: a simulation lets others go first there.
 """
 
+import asyncio
 import errno
 import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
 
+from rookery.core.disk.files import to_its_end
 from rookery.core.disk.port import Buffer, replace_file
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _PAGE = 4096
+
+
+def _go_on() -> None:
+    """Nobody is let go first."""
 
 
 class PowerCut(Exception):
@@ -98,6 +109,7 @@ class _MemoryFile:
         self._closed = False
 
     def _alive(self) -> _Inode:
+        self._disk.point()
         if self._closed or self._boot != self._disk.boots:
             raise OSError(errno.EBADF, "file is closed", self._path)
         return self._inode
@@ -159,6 +171,9 @@ class MemoryDisk:
         self._faults: list[_Fault] = []
         self._cut_at: int | None = None
         self.now_ms = now_ms
+        self.point: Callable[[], None] = _go_on
+        self.threaded = False
+        """Whether `load` and `replace` happen in a thread, as on a real disk, or at once."""
         self.budget = budget
         self.steps = 0
         self.boots = 0
@@ -224,6 +239,7 @@ class MemoryDisk:
     # the port
 
     def open(self, path: str, *, create: bool = False) -> _MemoryFile:
+        self.point()
         folder, name = self._folder_of(path), os.path.basename(path)
         self.meet("open", path)
         if name not in folder.names:
@@ -235,21 +251,26 @@ class MemoryDisk:
         return _MemoryFile(self, path, folder.names[name])
 
     def read(self, path: str) -> bytes:
+        self.point()
         self.meet("read", path)
         return bytes(self._inode(path).data)
 
     def exists(self, path: str) -> bool:
+        self.point()
         self.meet("exists", path)
         folder = self._folders.get(os.path.dirname(path))
         return path in self._folders or (folder is not None and os.path.basename(path) in folder.names)
 
     def size(self, path: str) -> int:
+        self.point()
         return len(self._inode(path).data)
 
     def modified_ms(self, path: str) -> int:
+        self.point()
         return self._inode(path).modified_ms
 
     def list(self, path: str) -> list[str]:
+        self.point()
         self.meet("list", path)
         if path not in self._folders:
             raise FileNotFoundError(errno.ENOENT, "no such folder", path)
@@ -257,12 +278,14 @@ class MemoryDisk:
         return sorted(children | set(self._folders[path].names))
 
     def mkdir(self, path: str) -> None:
+        self.point()
         self.step("mkdir", path)
         while path not in self._folders:
             self._folders[path] = _Folder()
             path = os.path.dirname(path)
 
     def remove(self, path: str) -> None:
+        self.point()
         folder, name = self._folder_of(path), os.path.basename(path)
         inode = self._inode(path)
         self.step("remove", path)
@@ -271,12 +294,14 @@ class MemoryDisk:
         folder.changed()
 
     def rmdir(self, path: str) -> None:
+        self.point()
         if self.list(path):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
         self.step("rmdir", path)
         del self._folders[path]
 
     def rename(self, old: str, new: str) -> None:
+        self.point()
         self.step("rename", old)
         if old in self._folders:
             inside = [p for p in self._folders if p == old or p.startswith(old + "/")]
@@ -291,16 +316,32 @@ class MemoryDisk:
             folder.changed()
 
     def sync_dir(self, path: str) -> None:
+        self.point()
         self.step("sync_dir", path)
         self._folders[path].sync()
 
     async def load(self, path: str) -> bytes:
-        return self.read(path)
+        return await self._in_thread(self.read, path) if self.threaded else self.read(path)
 
     async def replace(self, path: str, data: Buffer) -> None:
-        replace_file(self, path, data)
+        if self.threaded:
+            await self._in_thread(replace_file, self, path, data)
+        else:
+            replace_file(self, path, data)
+
+    async def _in_thread(self, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+        return await to_its_end(asyncio.to_thread(work, *args, **more))
 
     # tests reach in here to damage files
+
+    def paths(self) -> tuple[str, ...]:
+        """All files there are."""
+        found = ((folder, name) for folder, content in self._folders.items() for name in content.names)
+        return tuple(sorted(f"{folder.rstrip('/')}/{name}" for folder, name in found))
+
+    def contents(self, path: str) -> bytes:
+        """A file as programs see it, whoever asks."""
+        return bytes(self._inode(path).data)
 
     def edit(self, path: str, data: Buffer) -> None:
         """Put other bytes into a file behind its owner's back, durably: bit rot."""

@@ -2,7 +2,7 @@
 
 Every callback belongs to the process in whose context it was scheduled, and so does all that it schedules in turn.
 That makes faults exact: a killed process never runs another callback and cleans nothing up; a stopped one
-(SIGSTOP) gets all it missed, in order, when it goes on. Work for threads is done on the loop, some time later.
+(SIGSTOP) gets all it missed, in order, when it goes on. Its threads are those of `threads.py`.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
+from random import Random
 from typing import Any
 
+from tests.simulation.threads import Killed, Threads
+
+__all__ = ["Killed", "PROCESS", "Process", "SimHandle", "SimLoop", "SimTask", "current"]
 Callback = Callable[..., Any]
-
-
-class Killed(BaseException):
-    """Ends what a process is doing at this very point."""
 
 
 class Process:
@@ -74,17 +74,18 @@ class SimTask(asyncio.Task[Any]):
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """`executor_delay_s` draws how long work takes that is given to a thread."""
+    """`executor_delay_s` draws how long work takes that is given to a thread; `pauses` is the chance that a thread
+    gives way at a disk operation, drawn from `rng`."""
 
-    def __init__(self, executor_delay_s: Callable[[], float]) -> None:
-        self._executor_delay_s = executor_delay_s
+    def __init__(
+        self, executor_delay_s: Callable[[], float], pauses: float = 0.0, rng: Random | None = None
+    ) -> None:
+        self.threads = Threads(self, rng or Random(0), executor_delay_s, pauses)
         self._now = 0.0
         self._ready: deque[SimHandle] = deque()
         self._timers: list[tuple[float, int, SimHandle]] = []
         self._sequence = 0
         self._tasks = 0
-        self._busy_until: dict[int, float] = {}
-        self._executors: list[object] = []
         self.events = 0
         self.failures: list[tuple[str, BaseException | None]] = []
         """What nobody caught: (message, exception)."""
@@ -131,29 +132,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callback, *args: Any
     ) -> "asyncio.Future[Any]":
-        """Work of one executor is done in its order, each piece at one moment."""
-        future = self.create_future()
-        when = self._now + self._executor_delay_s()
-        if executor is not None:
-            when = max(when, self._busy_until.get(id(executor), 0.0))
-            if id(executor) not in self._busy_until:
-                self._executors.append(executor)  # its id stays taken
-            self._busy_until[id(executor)] = when
-
-        def work() -> None:
-            if future.cancelled():
-                return
-            try:
-                result = func(*args)
-            except Killed:
-                raise
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        self.call_at(when, work)
-        return future
+        return self.threads.submit(PROCESS.get(), executor, func, *args)
 
     # --- running ---------------------------------------------------------------------------------------------
 
@@ -222,5 +201,6 @@ class SimLoop(asyncio.AbstractEventLoop):
             for task in asyncio.all_tasks(self):
                 with suppress(BaseException):
                     task.get_coro().close()
+        self.threads.abandon()
         self._ready.clear()
         self._timers.clear()
