@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.markers import read_marker
+from rookery.broker.log.partition_files import PartitionFiles
 from rookery.broker.log.producer_state import NONE, AppendedBatch, Origin
 from rookery.broker.log.producer_store import ProducerStore
 from rookery.broker.log.retention import Reason, SegmentFacts, deletable
@@ -82,6 +83,7 @@ class PartitionLog:
         self.partition = partition
         self.log = log
         self.store = store
+        self.files = PartitionFiles()
         self._config = config
         self.high_watermark = log.start_offset
         self.clean_offset: int | None = None

@@ -4,16 +4,15 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
 
 import aiofiles
 import aiofiles.os
 
 from rookery.core.disk.port import Buffer
+from rookery.core.to_its_end import to_its_end
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
-T = TypeVar("T")
 Synced = Callable[[float], None]
 """Told how many seconds a device took, in whatever thread waited for it."""
 
@@ -126,16 +125,3 @@ class FileDisk:
             await asyncio.to_thread(os.fsync, file.fileno())
         await aiofiles.os.replace(temporary, path)
         await asyncio.to_thread(self.sync_dir, os.path.dirname(path))
-
-
-async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """No thread stops because somebody is cancelled: whoever waits for one leaves only when it has let go of the file.
-    Else the file stays open, and the next writer shares the temporary one with a thread that still writes."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # nobody is left to hear it
-        raise

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
-from rookery.core.disk.files import to_its_end
 from rookery.core.disk.port import Buffer, replace_file
+from rookery.core.to_its_end import to_its_end
 
 P = ParamSpec("P")
 T = TypeVar("T")
