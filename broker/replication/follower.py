@@ -37,6 +37,8 @@ FETCH_VERSION_MAX = 16
 LIST_OFFSETS_VERSION_MAX = 7
 EARLIEST = -2
 FIRST_PAUSE_S = 0.02
+LOOKS = 8
+"""Partitions whose log start is looked at with each request."""
 LIMIT_LOOK_S = 1.0
 """A limit may be lifted while a partition waits for it."""
 _log = get_logger("broker.replication.follower")
@@ -156,6 +158,8 @@ class LeaderFollower:
         self._gone: dict[Key, None] = {}
         self._tried: dict[Key, float] = {}
         """The last pause of partitions that are being tried again."""
+        self._looks: list[Key] = []
+        """Partitions whose log start is yet to be looked at in this round."""
         self._high_watermarks: dict[Key, int] = {}
         self._changed = asyncio.Event()
         self._connection: Connection | None = None
@@ -328,6 +332,7 @@ class LeaderFollower:
     def _positions(self) -> dict[Key, Position]:
         """Where the partitions stand that the leader has to be told of."""
         positions = {}
+        self._look_at_starts()
         for key in list(self._partitions if self._session.begins else self._moved):
             partition = self._partitions.get(key)
             if partition is None or key in self._aside:
@@ -338,6 +343,17 @@ class LeaderFollower:
             else:  # since before this leader was followed
                 self._wait_for(key, partition, busy)
         return positions
+
+    def _look_at_starts(self) -> None:
+        """Retention moves the start of a log while nothing is fetched: some partitions are looked at with each
+        request, since a leader sends consumers to followers that have what they ask for."""
+        if not self._looks:
+            self._looks = list(self._partitions)
+        for key in self._looks[-LOOKS:]:
+            partition, sent = self._partitions.get(key), self._session.sent(key)
+            if partition is not None and sent is not None and sent.log_start != partition.position().log_start:
+                self._moved[key] = None
+        del self._looks[-LOOKS:]
 
     def _resume_due(self) -> None:
         """Partitions whose pause is over are fetched again."""
@@ -375,10 +391,11 @@ class LeaderFollower:
 
     def _apply_partition(self, key: Key, data: PartitionData, now_ms: int) -> None:
         partition = self._partitions.get(key)
-        if partition is None or key in self._aside or partition.cut is not None:
+        if partition is None or key in self._aside:
             return
-        if self._session.sent(key) != partition.position():
-            return  # it moved on since it was asked for
+        if partition.cut is not None or self._session.sent(key) != partition.position():
+            self._session.reset()  # it moved on since it was asked for: the leader must not count this as told
+            return
         try:
             if data.error_code:
                 self._on_error(key, partition, data)

@@ -5,7 +5,7 @@ position moved, and those to forget. When the leader does not know the session a
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from rookery.core.errors import ErrorCode
@@ -14,6 +14,7 @@ from rookery.core.wire.apis.fetch import FetchPartition, FetchTopic, ForgottenTo
 Key = tuple[UUID, int]
 """A partition: topic id and index."""
 
+NO_SESSION = 0
 INITIAL_EPOCH = 0
 EPOCH_MAX = 2**31 - 1
 SESSION_LOST = frozenset(
@@ -27,12 +28,13 @@ SESSION_LOST = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """From where a follower fetches: all below `offset` is on its disk."""
+    """From where a follower fetches: all below `offset` is on its disk. Two are equal when the same records follow."""
 
     offset: int
     last_epoch: int
     leader_epoch: int
-    log_start: int
+    log_start: int = field(compare=False)
+    """Told to the leader; moves whenever retention deletes, which says nothing about what to fetch next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class FollowerSession:
 
     def __init__(self, partition_bytes_max: int) -> None:
         self._partition_bytes_max = partition_bytes_max
-        self._id = 0
+        self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._sent: dict[Key, Position] = {}
 
@@ -78,16 +80,15 @@ class FollowerSession:
         if error_code in SESSION_LOST:
             self.reset()
             return False
-        if session_id == 0:
+        self._id = session_id
+        if session_id == NO_SESSION:
             self.reset()  # the leader keeps no session for us: every request is a full one
         else:
-            self._id = session_id
             self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
         return True
 
     def reset(self) -> None:
-        """Begin anew, as after a lost connection."""
-        self._id = 0
+        """Begin anew: the leader ends the session so far, and with it what it believes to have told."""
         self._epoch = INITIAL_EPOCH
 
     def _topics(self, positions: Mapping[Key, Position]) -> list[FetchTopic]:
