@@ -39,6 +39,7 @@ class ControllerSettings:
                 min_insync_replicas=topics[MIN_INSYNC_REPLICAS],
                 unclean_leader_election=topics[UNCLEAN_LEADER_ELECTION_ENABLE],
                 delete_topics=settings[keys.DELETE_TOPIC_ENABLE],
+                topics=topics,
             ),
             session_s=settings[keys.BROKER_SESSION_TIMEOUT_MS] / 1000,
             reconnect_grace_s=settings[keys.RECONNECT_GRACE_MS] / 1000,

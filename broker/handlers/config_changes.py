@@ -1,10 +1,13 @@
 """Changes to configuration: decided by the controller, answered when this broker sees them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.core.config import ignored
 from rookery.core.errors import KafkaError
-from rookery.core.metadata.image import Image
+from rookery.core.logs import get_logger
+from rookery.core.metadata.image import Image, ResourceType
 from rookery.core.metadata.requests import (
     AlterConfigsRequest,
     ConfigAlteration,
@@ -12,6 +15,8 @@ from rookery.core.metadata.requests import (
     ConfigChange,
     ConfigOp,
 )
+
+_log = get_logger("broker.handlers")
 
 VISIBLE_WITHIN_S = 5.0
 """What was committed is answered as done even if this broker is slow to hear of it."""
@@ -37,7 +42,16 @@ class ConfigChanges:
             refused = {(answer.resource_type, answer.resource_name) for answer in reply.resources if answer.error}
             made = [one for one in alterations if (one.resource_type, one.resource_name) not in refused]
             await self._cluster.until(lambda image: all(_holds(image, one) for one in made), VISIBLE_WITHIN_S)
+            _note_ignored(made)
         return reply.resources
+
+
+def _note_ignored(made: Iterable[ConfigAlteration]) -> None:
+    """Say in the log which of the options that were set have no effect."""
+    of_brokers = (one for one in made if one.resource_type == ResourceType.BROKER)
+    for change in chain.from_iterable(one.changes for one in of_brokers):
+        if change.name in ignored.TABLE and change.op is not ConfigOp.DELETE:
+            _log.warning("config.ignored", option=change.name, reason=ignored.TABLE[change.name].doc)
 
 
 def _refusal(alteration: ConfigAlteration, error: KafkaError) -> ConfigAnswer:

@@ -1,15 +1,16 @@
 """The options of a topic or a broker with where each value comes from, as DescribeConfigs shows them.
 
 A topic's option is, in this order: what was set for the topic, what was set for its broker-wide key (for this
-broker, for all brokers, in this broker's file), the default.
+broker, for all brokers, in this broker's file), the default. Sources are those that Kafka names.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from itertools import dropwhile
 from typing import NamedTuple
 
-from rookery.core.config import node, topic
+from rookery.core.config import ignored, node, topic
 from rookery.core.config.defaults import topic_defaults
 from rookery.core.config.options import Option, Reach, Settings, String, as_text
 from rookery.core.metadata.image import Image, ResourceType
@@ -56,23 +57,28 @@ PROTOCOL_VERSION: Option[object] = Option(
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """An option and all places that set it; the first one counts."""
+    """An option, its value, and all places that set it; the first one counts."""
 
     option: Option[object]
-    settings: tuple[Setting, ...] = field(default_factory=tuple)
+    text: str | None
+    settings: tuple[Setting, ...] = ()
     read_only: bool = False
 
     @property
     def value(self) -> str | None:
-        return None if self.option.sensitive else self.settings[0].value
+        return None if self.option.sensitive else self.text
 
     @property
     def source(self) -> Source:
-        return self.settings[0].source
+        return self.settings[0].source if self.settings else Source.DEFAULT
 
     @property
     def type(self) -> int:
         return TYPES.get(self.option.kind.type_name, 0)
+
+
+_OTHER_UNITS = {option.synonyms[0]: option.synonyms for option in topic.TABLE if len(option.synonyms) > 1}
+"""Keys of a broker with the keys that say the same in other units, as ``log.retention.ms`` and ``.hours``."""
 
 
 class ConfigView:
@@ -81,47 +87,63 @@ class ConfigView:
     def __init__(self, node_id: int, settings: Settings) -> None:
         self._node_id = str(node_id)
         self._settings = settings
-        self._topic_defaults = topic_defaults(settings)
 
     def topic(self, image: Image, name: str) -> Iterator[ConfigEntry]:
         overrides = image.topic_config(name)
+        defaults = topic_defaults(self._settings_now(image))
         for option in topic.TABLE:
-            yield ConfigEntry(option, tuple(self._topic_settings(image, option, overrides)))
+            settings = self._places(image, option.synonyms)
+            if option.name in overrides:
+                settings = (Setting(option.name, overrides[option.name], Source.TOPIC), *settings)
+            yield ConfigEntry(option, overrides.get(option.name, as_text(defaults[option])), settings)
 
     def broker(self, image: Image) -> Iterator[ConfigEntry]:
         """All options of this broker."""
+        now = self._settings_now(image)
         for option in node.TABLE:
-            settings = (*self._dynamic(image, option.name), *self._static(option))
-            yield ConfigEntry(option, settings, read_only=option.reach is Reach.READ_ONLY)
-        told = Setting(PROTOCOL_VERSION.name, as_text(PROTOCOL_VERSION.default), Source.DEFAULT)
-        yield ConfigEntry(PROTOCOL_VERSION, (told,), read_only=True)
+            unset = option.nullable and not now.is_set(option)
+            settings = self._places(image, _OTHER_UNITS.get(option.name, (option.name,)))
+            read_only = option.reach is Reach.READ_ONLY
+            yield ConfigEntry(option, None if unset else as_text(now[option]), settings, read_only)
+        for option in ignored.TABLE:
+            settings = self._places(image, (option.name,))
+            if settings[0].source is not Source.DEFAULT:
+                yield ConfigEntry(option, settings[0].value, settings)
+        shown = Setting(PROTOCOL_VERSION.name, as_text(PROTOCOL_VERSION.default), Source.DEFAULT)
+        yield ConfigEntry(PROTOCOL_VERSION, shown.value, (shown,), read_only=True)
 
     def all_brokers(self, image: Image) -> Iterator[ConfigEntry]:
         """What is set for all brokers at once."""
         for name, value in sorted(image.config(ResourceType.BROKER, "").items()):
-            if name in node.TABLE:
-                yield ConfigEntry(node.TABLE[name], (Setting(name, value, Source.ALL_BROKERS),))
+            option = _broker_option(name)
+            if option is not None:
+                yield ConfigEntry(option, value, (Setting(name, value, Source.ALL_BROKERS),))
 
-    def _topic_settings(
-        self, image: Image, option: Option[object], overrides: Mapping[str, str]
-    ) -> Iterator[Setting]:
-        if option.name in overrides:
-            yield Setting(option.name, overrides[option.name], Source.TOPIC)
-        for key in option.synonyms:
-            yield from self._dynamic(image, key)
-        for key in option.synonyms:
-            if key in self._settings.given:
-                yield Setting(key, as_text(self._topic_defaults[option]), Source.FILE)
-                break
-        yield Setting(next(iter(option.synonyms), option.name), as_text(option.default), Source.DEFAULT)
+    def _settings_now(self, image: Image) -> Settings:
+        brokers = ResourceType.BROKER
+        return self._settings.overlaid(image.config(brokers, ""), image.config(brokers, self._node_id))
 
-    def _dynamic(self, image: Image, key: str) -> Iterator[Setting]:
-        for resource, source in ((self._node_id, Source.BROKER), ("", Source.ALL_BROKERS)):
-            value = image.config(ResourceType.BROKER, resource).get(key)
-            if value is not None:
-                yield Setting(key, value, source)
+    def _places(self, image: Image, keys: Sequence[str]) -> tuple[Setting, ...]:
+        """Where the first of `keys` gets its value from, the strongest place first; the other keys only follow it, as
+        in Kafka."""
+        places = [
+            *_set(keys, image.config(ResourceType.BROKER, self._node_id), Source.BROKER),
+            *_set(keys, image.config(ResourceType.BROKER, ""), Source.ALL_BROKERS),
+            *_set(keys, self._settings.given, Source.FILE),
+            *_set(keys, _DEFAULTS, Source.DEFAULT),
+        ]
+        return tuple(dropwhile(lambda place: place.name != keys[0], places))
 
-    def _static(self, option: Option[object]) -> Iterable[Setting]:
-        if self._settings.is_set(option):
-            yield Setting(option.name, as_text(self._settings[option]), Source.FILE)
-        yield Setting(option.name, as_text(option.default), Source.DEFAULT)
+
+def _set(keys: Sequence[str], values: Mapping[str, object], source: Source) -> Iterator[Setting]:
+    return (Setting(key, as_text(values[key]), source) for key in keys if key in values)
+
+
+def _broker_option(name: str) -> Option[object] | None:
+    table = next((table for table in (node.TABLE, ignored.TABLE) if name in table), None)
+    return None if table is None else table[name]
+
+
+_DEFAULTS: Mapping[str, object] = {
+    option.name: option.default for table in (node.TABLE, ignored.TABLE) for option in table if not option.nullable
+}

@@ -279,7 +279,7 @@ class BrokerRole:
         """This broker's settings with what was set for all brokers, and for this one, while running."""
         for_all = image.config(im.ResourceType.BROKER, "")
         for_this = image.config(im.ResourceType.BROKER, str(self._meta.node_id))
-        return self._settings.having({**for_all, **for_this}) if for_all or for_this else self._settings
+        return self._settings.overlaid(for_all, for_this)
 
     # --- events ---------------------------------------------------------------------------------------------
 

@@ -4,28 +4,28 @@ What is wrong with an option of a topic is INVALID_CONFIG, with one of a broker 
 Kafka.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from rookery.core.config import node, topic
+from rookery.core.config import ignored, node, topic
 from rookery.core.config.options import ConfigError, Option, Reach, Table
 from rookery.core.errors import InvalidConfigError, InvalidRequestError, KafkaError
 from rookery.core.metadata.image import ConfigResource, ResourceType
 
 
 class ConfigRules:
-    """The tables of options by type of resource; a type without a table cannot be configured."""
+    """The tables of options by type of resource; a type without tables cannot be configured."""
 
-    def __init__(self, tables: Mapping[int, Table]) -> None:
+    def __init__(self, tables: Mapping[int, Sequence[Table]]) -> None:
         self._tables = tables
 
     def option(self, resource: ConfigResource, name: str) -> Option[object]:
         """The option `name` of `resource`; raises where there is none or it cannot change at run time."""
-        table = self._tables.get(resource.type)
-        if table is None:
+        tables = self._tables.get(resource.type)
+        if tables is None:
             raise InvalidRequestError(f"resources of type {resource.type} have no configuration here")
-        if name not in table:
+        option = next((table[name] for table in tables if name in table), None)
+        if option is None:
             raise _refusal(resource, f"there is no option {name!r} for this type of resource")
-        option = table[name]
         if resource.type == ResourceType.BROKER:
             _check_reach(option, resource)
         return option
@@ -49,4 +49,4 @@ def _check_reach(option: Option[object], resource: ConfigResource) -> None:
         raise InvalidRequestError(f"{option.name} belongs to one broker: name its id")
 
 
-RULES = ConfigRules({ResourceType.TOPIC: topic.TABLE, ResourceType.BROKER: node.TABLE})
+RULES = ConfigRules({ResourceType.TOPIC: (topic.TABLE,), ResourceType.BROKER: (node.TABLE, ignored.TABLE)})

@@ -1,11 +1,13 @@
 """Configuration overrides: checked before they are written, so that every node can rely on what it reads."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from rookery.controller.state.config_rules import ConfigRules
 from rookery.controller.state.decision import Decision, decided, replayed
 from rookery.controller.state.defaults import Defaults
 from rookery.controller.state.partitions import NOTHING, Electorate
+from rookery.core.config.options import Option, as_text
 from rookery.core.errors import (
     BrokerIdNotRegisteredError,
     InvalidConfigError,
@@ -39,7 +41,7 @@ def alter_configs(
             if resource in seen:
                 raise InvalidRequestError(f"{resource.name!r} is named twice")
             seen.add(resource)
-            records += _alter(image, resource, alteration, rules, request.replace)
+            records += _alter(image, resource, alteration, rules, defaults, request.replace)
         except KafkaError as error:
             answers.append(ConfigAnswer(*resource, error.code, error.message))
         else:
@@ -67,7 +69,12 @@ def topic_config_records(
 
 
 def _alter(
-    image: Image, resource: ConfigResource, alteration: ConfigAlteration, rules: ConfigRules, replace: bool
+    image: Image,
+    resource: ConfigResource,
+    alteration: ConfigAlteration,
+    rules: ConfigRules,
+    defaults: Defaults,
+    replace: bool,
 ) -> list[ConfigRecord]:
     _check_exists(image, resource)
     current = image.config(*resource)
@@ -77,7 +84,8 @@ def _alter(
         if change.name in named:
             raise InvalidRequestError(f"{change.name} is named twice")
         named.add(change.name)
-        wanted[change.name] = _value(rules, resource, change, current.get(change.name))
+        effective = partial(_effective, image, resource, defaults=defaults)
+        wanted[change.name] = _value(rules, resource, change, effective)
     return [
         ConfigRecord(*resource, name, value)
         for name, value in wanted.items()
@@ -96,21 +104,38 @@ def _check_exists(image: Image, resource: ConfigResource) -> None:
 
 
 def _value(
-    rules: ConfigRules, resource: ConfigResource, change: ConfigChange, current: str | None
+    rules: ConfigRules,
+    resource: ConfigResource,
+    change: ConfigChange,
+    effective: Callable[[Option[object]], str | None],
 ) -> str | None:
     """What the option becomes; None is its default."""
+    option = rules.option(resource, change.name)
     if change.op is ConfigOp.DELETE:
-        rules.option(resource, change.name)
         return None
     if change.value is None:
         raise InvalidRequestError(f"{change.name} has no value")
     value = change.value
     if change.op is not ConfigOp.SET:
-        if rules.option(resource, change.name).kind.type_name != "list":
+        if option.kind.type_name != "list":
             raise InvalidConfigError(f"{change.name} is no list: nothing can be appended or taken away")
-        value = _changed_list(change.op, _words(current or ""), _words(value))
+        present = effective(option)
+        value = _changed_list(change.op, _words(present or ""), _words(value))
+        if not value and option.default:
+            raise InvalidConfigError(f"nothing would be left of {change.name}={present}: set what it shall be instead")
     rules.check(resource, change.name, value)
     return value
+
+
+def _effective(image: Image, resource: ConfigResource, option: Option[object], *, defaults: Defaults) -> str | None:
+    """What the option is now: its own value, what is set for all brokers, the controller's own file, the default."""
+    own, cluster = image.config(*resource), image.config(ResourceType.BROKER, "")
+    if option.name in own:
+        return own[option.name]
+    if resource.type == ResourceType.TOPIC:
+        key = next((key for key in option.synonyms if key in cluster), None)
+        return as_text(defaults.topics[option]) if key is None else cluster[key]
+    return cluster.get(option.name, as_text(option.default))
 
 
 def _changed_list(op: ConfigOp, present: list[str], given: list[str]) -> str:

@@ -1,7 +1,9 @@
 """What holds where neither a topic nor the cluster's dynamic configuration says otherwise."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rookery.core.config.options import Settings
+from rookery.core.config.topic import TABLE as TOPIC_OPTIONS
 from rookery.core.metadata.features import ELR_VERSION
 from rookery.core.metadata.image import Image, ResourceType
 from rookery.core.metadata.values import either
@@ -18,6 +20,8 @@ class Defaults:
     last_known_leader: bool = True
     delete_topics: bool = True
     records_per_request_max: int = 10_000
+    topics: Settings = field(default_factory=lambda: Settings(TOPIC_OPTIONS))
+    """A topic's options where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rookery.core.config import node
+from rookery.core.config import ignored, node
 from rookery.core.config.options import ConfigError, Option, Settings, Table
 
 ENVIRONMENT_PREFIX = "KAFKA_"
@@ -97,7 +97,7 @@ def load(
     layers: Iterable[tuple[str, Mapping[str, str]]],
     *,
     table: Table = node.TABLE,
-    unsupported: Mapping[str, str] = node.UNSUPPORTED,
+    unsupported: Mapping[str, str] = ignored.UNSUPPORTED,
     notes: Iterable[str] = (),
 ) -> Loaded:
     """Settings from named layers, weakest first. Raises ConfigError for a value that is not allowed."""

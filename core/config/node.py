@@ -28,7 +28,9 @@ PROCESS_ROLES = Option(
 NODE_ID = Option(
     "node.id", int32(0), -1, "This node's number, unique in the cluster.", synonyms=("broker.id",)
 )
-BROKER_RACK = Option("broker.rack", String(), "", "Where this broker stands; replicas are spread over racks.")
+BROKER_RACK = Option(
+    "broker.rack", String(), "", "Where this broker stands; replicas are spread over racks.", nullable=True
+)
 LOG_DIRS = Option(
     "log.dirs",
     WordList(at_least=1),
@@ -37,7 +39,8 @@ LOG_DIRS = Option(
     synonyms=("log.dir",),
 )
 METADATA_LOG_DIR = Option(
-    "metadata.log.dir", String(), "", "Folder of the metadata log; the first of log.dirs unless set."
+    "metadata.log.dir", String(), "", "Folder of the metadata log; the first of log.dirs unless set.",
+    nullable=True,
 )
 CLUSTER_ID = Option(
     "rookery.cluster.id",
@@ -59,6 +62,7 @@ ADVERTISED_LISTENERS = Option(
     WordList(),
     (),
     "Addresses clients are told to use, one for each listener; the same as listeners unless set.",
+    nullable=True,
 )
 LISTENER_SECURITY_PROTOCOL_MAP = Option(
     "listener.security.protocol.map",
@@ -67,7 +71,8 @@ LISTENER_SECURITY_PROTOCOL_MAP = Option(
     "Which security protocol each listener name speaks, as NAME:PROTOCOL.",
 )
 INTER_BROKER_LISTENER_NAME = Option(
-    "inter.broker.listener.name", String(), "", "The listener that brokers use among themselves."
+    "inter.broker.listener.name", String(), "", "The listener that brokers use among themselves.",
+    nullable=True,
 )
 CONTROLLER_LISTENER_NAMES = Option(
     "controller.listener.names",
@@ -94,10 +99,12 @@ CONTROLLER_QUORUM_VOTERS = Option(
     "The first voters of a new cluster, as id@host:port; later changes live in the metadata log.",
 )
 SSL_KEYSTORE_LOCATION = Option(
-    "ssl.keystore.location", String(), "", "PEM file with this node's private key and certificate chain."
+    "ssl.keystore.location", String(), "", "PEM file with this node's private key and certificate chain.",
+    nullable=True,
 )
 SSL_TRUSTSTORE_LOCATION = Option(
-    "ssl.truststore.location", String(), "", "PEM file with the certificates this node trusts."
+    "ssl.truststore.location", String(), "", "PEM file with the certificates this node trusts.",
+    nullable=True,
 )
 SSL_KEY_PASSWORD = Option("ssl.key.password", Password(), "", "Password of the private key, if it has one.")
 SSL_CLIENT_AUTH = Option(
@@ -215,6 +222,15 @@ COMPRESSION_TYPE = Option(
     "Codec of stored batches, for topics that do not say.",
     reach=_DYNAMIC,
 )
+COMPRESSION_GZIP_LEVEL = Option(
+    "compression.gzip.level", int32(-1, 9), -1, "Level of gzip, for topics that do not say.", reach=_DYNAMIC
+)
+COMPRESSION_LZ4_LEVEL = Option(
+    "compression.lz4.level", int32(1, 17), 9, "Level of lz4, for topics that do not say.", reach=_DYNAMIC
+)
+COMPRESSION_ZSTD_LEVEL = Option(
+    "compression.zstd.level", int32(-131072, 22), 3, "Level of zstd, for topics that do not say.", reach=_DYNAMIC
+)
 LOG_CLEANUP_POLICY = Option(
     "log.cleanup.policy",
     WordList(("compact", "delete")),
@@ -228,9 +244,11 @@ LOG_RETENTION_MS = Option(
     -2,
     "Age after which segments are deleted; wins over the keys in minutes and hours.",
     reach=_DYNAMIC,
+    nullable=True,
 )
 LOG_RETENTION_MINUTES = Option(
-    "log.retention.minutes", int32(-1), -2, "The same in minutes; wins over the key in hours."
+    "log.retention.minutes", int32(-1), -2, "The same in minutes; wins over the key in hours.",
+    nullable=True,
 )
 LOG_RETENTION_HOURS = Option("log.retention.hours", int32(-1), 168, "The same in hours.")
 LOG_RETENTION_BYTES = Option(
@@ -246,9 +264,13 @@ LOG_RETENTION_CHECK_INTERVAL_MS = Option(
 LOG_SEGMENT_BYTES = Option(
     "log.segment.bytes", int32(1024 * 1024), 1 << 30, "Size at which a segment is closed.", reach=_DYNAMIC
 )
-LOG_ROLL_MS = Option("log.roll.ms", Int(1), LONG_MAX, "Age at which a segment is closed.", reach=_DYNAMIC)
+LOG_ROLL_MS = Option(
+    "log.roll.ms", Int(1), LONG_MAX, "Age at which a segment is closed.", reach=_DYNAMIC, nullable=True
+)
 LOG_ROLL_HOURS = Option("log.roll.hours", int32(1), 168, "The same in hours, unless log.roll.ms is set.")
-LOG_ROLL_JITTER_MS = Option("log.roll.jitter.ms", Int(0), 0, "Random time taken off it.", reach=_DYNAMIC)
+LOG_ROLL_JITTER_MS = Option(
+    "log.roll.jitter.ms", Int(0), 0, "Random time taken off it.", reach=_DYNAMIC, nullable=True
+)
 LOG_INDEX_INTERVAL_BYTES = Option(
     "log.index.interval.bytes", int32(0), 4096, "Bytes of log between two index entries.", reach=_DYNAMIC
 )
@@ -266,7 +288,8 @@ LOG_FLUSH_INTERVAL_MESSAGES = Option(
     reach=_DYNAMIC,
 )
 LOG_FLUSH_INTERVAL_MS = Option(
-    "log.flush.interval.ms", Int(0), LONG_MAX, "Longest time a record stays unforced.", reach=_DYNAMIC
+    "log.flush.interval.ms", Int(0), LONG_MAX, "Longest time a record stays unforced.", reach=_DYNAMIC,
+    nullable=True,
 )
 LOG_FLUSH_SCHEDULER_INTERVAL_MS = Option(
     "log.flush.scheduler.interval.ms", Int(1), LONG_MAX, "How often logs are looked over for flushing."
@@ -364,6 +387,7 @@ REPLICA_SELECTOR_CLASS = Option(
     String(("", *RACK_AWARE_SELECTORS, "org.apache.kafka.common.replica.LeaderSelector")),
     "",
     "RackAwareReplicaSelector lets consumers that set client.rack read from a replica in their rack.",
+    nullable=True,
 )
 LEADER_REPLICATION_THROTTLED_RATE = Option(
     "leader.replication.throttled.rate",
@@ -554,21 +578,3 @@ METRICS_MAX_PARTITIONS = Option(
 )
 
 TABLE = table_of(vars())
-
-UNSUPPORTED: dict[str, str] = {
-    "num.network.threads": "one event loop serves all connections; the value is ignored",
-    "num.io.threads": "one event loop handles all requests; the value is ignored",
-    "background.threads": "background work has its own fixed threads; the value is ignored",
-    "num.replica.fetchers": "one connection per leader carries all partitions; the value is ignored",
-    "zookeeper.connect": "there is no ZooKeeper: the metadata quorum does its work; the value is ignored",
-    "log4j.loggers": "set by KAFKA_LOG4J_LOGGERS only",
-    "jmx.port": "there is no JMX: scrape /metrics at rookery.http.listener; the value is ignored",
-    "jmx.hostname": "there is no JMX: scrape /metrics at rookery.http.listener; the value is ignored",
-    "transaction.state.log.replication.factor": "transactions are not built yet; the value is ignored",
-    "transaction.state.log.min.isr": "transactions are not built yet; the value is ignored",
-    "transaction.state.log.num.partitions": "transactions are not built yet; the value is ignored",
-    "remote.log.storage.system.enable": "there is no tiered storage; the value is ignored",
-    "leader.imbalance.per.broker.percentage": "every misplaced leader returns, as in Kafka 4; the value is ignored",
-    "log.preallocate": "segments grow as they are written; the value is ignored",
-}
-"""Keys of Kafka that are known but have no effect here, with the consequence."""

@@ -167,6 +167,8 @@ class Option(Generic[T_co]):
     reach: Reach = Reach.READ_ONLY
     synonyms: tuple[str, ...] = ()
     """Other keys that set the same thing, most important first (for topic options: the broker's keys)."""
+    nullable: bool = False
+    """Kafka's default is null: while nobody sets the option, tools are shown no value."""
 
     def parse(self, text: str) -> T_co:
         try:
@@ -235,3 +237,9 @@ class Settings:
         """The same settings with some keys set from text; raises ConfigError for a wrong one."""
         parsed = {name: self.table[name].parse(text) for name, text in texts.items()}
         return Settings(self.table, {**self.given, **parsed})
+
+    def overlaid(self, *layers: Mapping[str, str]) -> "Settings":
+        """The same settings under what was set while running, the last layer strongest. Keys without effect here are
+        stored among them, too, and left out."""
+        texts = {name: text for layer in layers for name, text in layer.items() if name in self.table}
+        return self.having(texts) if texts else self

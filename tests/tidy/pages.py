@@ -6,14 +6,14 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from rookery.broker import handlers as broker_handlers
-from rookery.core.config import node, topic
+from rookery.core.config import ignored, node, topic
 from rookery.core.config.options import Option, as_text
 from rookery.core.wire.served import Served
 from tests.tidy.source import ROOT
 
 
 def _row(option: Option[object]) -> str:
-    default = as_text(option.default)
+    default = "" if option.nullable else as_text(option.default)
     shown = f"`{default}`" if default not in ("", None) else ""
     also = f" Also set by {', '.join(f'`{name}`' for name in option.synonyms)}." if option.synonyms else ""
     return f"| `{option.name}` | {option.kind.type_name} | {shown} | {option.doc}{also} |"
@@ -46,7 +46,7 @@ def configuration() -> str:
         "",
         "| key | consequence |",
         "|---|---|",
-        *(f"| `{key}` | {text} |" for key, text in sorted(node.UNSUPPORTED.items())),
+        *(f"| `{key}` | {text} |" for key, text in sorted(ignored.UNSUPPORTED.items())),
         "",
     ]
     return "\n".join(lines)

@@ -182,7 +182,7 @@ async def describe(
     talk: Talk, kind: int, name: str, *keys: str, **options: Any
 ) -> DescribeConfigsResult:
     resource = DescribeConfigsResource(
-        resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
+        resource_type=kind, resource_name=name, configuration_keys=list(keys)
     )
     request = DescribeConfigsRequest(resources=[resource], **options)
     answer = await talk.ask(DESCRIBE_CONFIGS, 4, request)
@@ -199,7 +199,7 @@ async def test_options_tell_their_value_and_where_it_comes_from() -> None:
     )  # fmt: skip
     found = {config.name: config for config in result.configs}
     assert {name: (config.value, config.config_source) for name, config in found.items()} == {
-        "retention.ms": ("7200000", 4),
+        "retention.ms": ("7200000", 5),
         "segment.bytes": ("3000000", 1),
         "cleanup.policy": ("delete", 5),
     }
@@ -207,6 +207,52 @@ async def test_options_tell_their_value_and_where_it_comes_from() -> None:
     assert synonyms[:2] == [("segment.bytes", "3000000", 1), ("log.segment.bytes", "2000000", 4)]
     assert found["segment.bytes"].config_type == 3
     assert found["segment.bytes"].documentation
+    await broker.stop()
+
+
+NO_KEY: dict[str, tuple[str, int, list[Any]]] = {
+    "flush.ms": ("9223372036854775807", 5, []),
+    "remote.storage.enable": ("false", 5, []),
+    "segment.ms": ("604800000", 5, []),
+}
+"""Topic options that follow no single key of a broker have no places to show."""
+
+
+async def test_sources_are_those_that_kafka_names() -> None:
+    """All of this was asked of Kafka's own server."""
+    broker = QuietBroker(config={"log.retention.hours": "24", "log.cleanup.policy": "compact"})
+    await broker.create("orders")
+
+    async def places(kind: int, name: str, *keys: str) -> dict[str, Any]:
+        found = await describe(broker.talk(), kind, name, *keys, include_synonyms=True)
+        return {
+            one.name: (one.value, one.config_source, [(each.name, each.value, each.source) for each in one.synonyms])
+            for one in found.configs
+        }
+
+    keys = ("cleanup.policy", "retention.ms", *NO_KEY)
+    in_file = [("log.cleanup.policy", "compact", 4), ("log.cleanup.policy", "delete", 5)]
+    assert await places(ResourceType.TOPIC, "orders", *keys) == NO_KEY | {
+        "cleanup.policy": ("compact", 4, in_file),
+        "retention.ms": ("86400000", 5, []),
+    }
+    unset = await places(ResourceType.BROKER, "1", "log.retention.ms", "log.roll.ms", "broker.rack")
+    assert list(unset.values()) == [(None, 5, [])] * 3
+    broker.cluster.commit(
+        [
+            ConfigRecord(ResourceType.BROKER, "", "log.retention.ms", "7200000"),
+            ConfigRecord(ResourceType.BROKER, "", "log.cleanup.policy", "delete"),
+            ConfigRecord(ResourceType.BROKER, "1", "log.cleanup.policy", "compact,delete"),
+        ]
+    )
+    by_hours = [("log.retention.hours", "24", 4), ("log.retention.hours", "168", 5)]
+    retention = ("7200000", 3, [("log.retention.ms", "7200000", 3), *by_hours])
+    policies = [("log.cleanup.policy", "compact,delete", 2), ("log.cleanup.policy", "delete", 3), *in_file]
+    assert await places(ResourceType.TOPIC, "orders", *keys) == NO_KEY | {
+        "cleanup.policy": ("compact,delete", 2, policies),
+        "retention.ms": retention,
+    }
+    assert (await places(ResourceType.BROKER, "1"))["log.retention.ms"] == retention
     await broker.stop()
 
 

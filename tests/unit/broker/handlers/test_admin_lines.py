@@ -140,7 +140,7 @@ async def test_single_options_of_a_topic_change(broker: QuietBroker, version: in
     assert await change(broker, orders, ("cleanup.policy", ConfigOp.APPEND, "compact"), version=version) == 0
     assert dict(broker.cluster.image.topic_config("orders")) == {
         "retention.ms": "1000",
-        "cleanup.policy": "compact",
+        "cleanup.policy": "delete,compact",
     }
     assert await change(broker, orders, ("retention.ms", ConfigOp.DELETE, None), version=version) == 0
     assert "retention.ms" not in broker.cluster.image.topic_config("orders")
@@ -172,6 +172,23 @@ async def test_a_change_may_only_be_checked(broker: QuietBroker) -> None:
     wish = ("retention.ms", ConfigOp.SET, "1000")
     assert await change(broker, (TOPIC, "orders"), wish, validate_only=True) == 0
     assert not broker.cluster.image.topic_config("orders")
+
+
+async def test_an_option_of_kafka_without_effect_here_is_accepted_and_shown(
+    broker: QuietBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    threads = "background.threads"
+    assert await change(broker, (BROKER, ""), (threads, ConfigOp.SET, "many")) == ErrorCode.INVALID_REQUEST
+    assert await change(broker, (BROKER, ""), ("no.such.option", ConfigOp.SET, "1")) == ErrorCode.INVALID_REQUEST
+    assert threads not in await described(broker, BROKER, "1")
+    assert await change(broker, (BROKER, ""), (threads, ConfigOp.SET, "8")) == 0
+    assert [line.message for line in caplog.records] == ["config.ignored"]
+    for resource, places in (("", [(threads, "8", 3)]), ("1", [(threads, "8", 3), (threads, "10", 5)])):
+        shown = (await described(broker, BROKER, resource))[threads]
+        assert (shown.value, shown.config_source, shown.read_only) == ("8", 3, False)
+        assert [(one.name, one.value, one.source) for one in shown.synonyms] == places
+    assert await change(broker, (BROKER, ""), (threads, ConfigOp.DELETE, None)) == 0
+    assert threads not in await described(broker, BROKER, "1")
 
 
 async def test_options_of_all_brokers_and_of_one_change(broker: QuietBroker) -> None:

@@ -5,6 +5,8 @@ import pytest
 from rookery.controller.state.config_rules import RULES
 from rookery.controller.state.configs import alter_configs
 from rookery.controller.state.defaults import Defaults
+from rookery.core.config.options import Settings
+from rookery.core.config.topic import TABLE
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.image import Image, Partition, ResourceType
 from rookery.core.metadata.requests import (
@@ -30,9 +32,10 @@ def alter(
     resource: tuple[int, str] = (TOPIC, "t"),
     replace: bool = False,
     validate_only: bool = False,
+    defaults: Defaults | None = None,
 ) -> tuple[ConfigAnswer, Image]:
     request = AlterConfigsRequest((ConfigAlteration(*resource, changes),), validate_only, replace)
-    decision = alter_configs(image, request, RULES, Defaults())
+    decision = alter_configs(image, request, RULES, defaults or Defaults())
     later = after(image, decision.records)
     return decision.reply(later).resources[0], later
 
@@ -45,6 +48,45 @@ def test_set_delete_append_and_subtract() -> None:
     _, image = alter(image, ConfigChange("cleanup.policy", SUBTRACT, "delete"), ConfigChange("segment.ms", DELETE))
     assert image.topic_config("t")["cleanup.policy"] == "compact"
     assert "segment.ms" not in image.topic_config("t")
+
+
+@pytest.mark.parametrize(
+    ("cluster_wide", "static", "op", "words", "becomes"),
+    [
+        (None, None, APPEND, "compact", "delete,compact"),
+        (None, None, SUBTRACT, "compact", "delete"),
+        ("compact", None, APPEND, "delete", "compact,delete"),
+        (None, "compact", APPEND, "delete", "compact,delete"),
+        ("compact,delete", "compact", SUBTRACT, "delete", "compact"),
+    ],
+)
+def test_a_list_changes_from_what_is_in_force(
+    cluster_wide: str | None, static: str | None, op: ConfigOp, words: str, becomes: str
+) -> None:
+    image = one_topic()
+    if cluster_wide is not None:
+        _, image = alter(image, ConfigChange("log.cleanup.policy", SET, cluster_wide), resource=(BROKER, ""))
+    defaults = Defaults(topics=Settings(TABLE).having({"cleanup.policy": static} if static else {}))
+    _, image = alter(image, ConfigChange("cleanup.policy", op, words), defaults=defaults)
+    assert image.topic_config("t")["cleanup.policy"] == becomes
+
+
+def test_a_list_of_a_broker_changes_from_what_is_in_force() -> None:
+    change = ConfigChange("log.cleanup.policy", APPEND, "compact")
+    _, image = alter(one_topic(), change, resource=(BROKER, ""))
+    assert image.config(BROKER, "")["log.cleanup.policy"] == "delete,compact"
+    _, image = alter(image, ConfigChange("log.cleanup.policy", SUBTRACT, "delete"), resource=(BROKER, "1"))
+    assert image.config(BROKER, "1")["log.cleanup.policy"] == "compact"
+
+
+def test_nothing_is_subtracted_that_leaves_nothing() -> None:
+    image = one_topic()
+    answer, later = alter(image, ConfigChange("cleanup.policy", SUBTRACT, "delete"))
+    assert (ErrorCode(answer.error), later.configs) == (ErrorCode.INVALID_CONFIG, image.configs)
+    throttled = "leader.replication.throttled.replicas"
+    _, image = alter(image, ConfigChange(throttled, SET, "0:1"))
+    answer, image = alter(image, ConfigChange(throttled, SUBTRACT, "0:1"))
+    assert (answer.error, image.topic_config("t")[throttled]) == (0, ""), "where nothing is the default it may be left"
 
 
 def test_what_does_not_change_is_not_written() -> None:

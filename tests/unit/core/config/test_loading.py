@@ -146,3 +146,12 @@ def test_every_default_is_a_value_its_own_kind_could_have_read(table: Table) -> 
 
 def test_settings_without_anything_given() -> None:
     assert Settings(topic.TABLE)[topic.CLEANUP_POLICY] == ("delete",)
+
+
+def test_settings_under_what_was_set_while_running() -> None:
+    """Keys without effect are stored among the dynamic ones; a broker that acts by them must not stumble."""
+    settings = Settings(node.TABLE).overlaid(
+        {"background.threads": "8", "log.retention.ms": "5"}, {"log.retention.ms": "7"}
+    )
+    assert settings[node.LOG_RETENTION_MS] == 7
+    assert settings.overlaid({"background.threads": "8"}) is settings
