@@ -12,13 +12,14 @@ from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter,
 from rookery.controller.server import ControlServer, Register
 from rookery.core.clock import Clock
 from rookery.core.config import node as keys
+from rookery.core.config.defaults import metadata_log_dir
 from rookery.core.config.listeners import Listener, listeners_of
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk, FileDisk
 from rookery.core.ids import new_id
 from rookery.core.log import LogConfig
 from rookery.core.log.folder_files import MetaProperties
-from rookery.core.log.ownership import claim_folder
+from rookery.core.log.ownership import FolderLocks, claim_folder
 from rookery.core.metadata_log import MetadataListener
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control
@@ -81,27 +82,26 @@ async def run_controller(
 ) -> None:
     """Run the controller role alone until the group that `started` is given is asked to stop."""
     disk = FileDisk()
-    meta = await asyncio.to_thread(claim_metadata_folder, settings, disk)
+    locks = FolderLocks(disk, settings[keys.NODE_ID])
+    meta = await asyncio.to_thread(claim_metadata_folder, settings, locks)
     plane = control_plane(settings, meta, registers=registers, metrics=metrics, disk=disk)
     for listener in listeners:
         plane.node.subscribe(listener)
     group = ServiceGroup(plane.services)
-    await group.run(on_ready=lambda: started(plane, group))
+    try:
+        await group.run(on_ready=lambda: started(plane, group))
+    finally:
+        locks.release(metadata_log_dir(settings))
 
 
-def claim_metadata_folder(settings: Settings, disk: Disk) -> MetaProperties:
-    """Open the folder of the metadata log as this node's; raises WrongFolderError."""
+def claim_metadata_folder(settings: Settings, locks: FolderLocks) -> MetaProperties:
+    """Take the folder of the metadata log for this node and process, see `claim_folder`."""
     return claim_folder(
-        disk,
-        metadata_folder(settings),
-        node_id=settings[keys.NODE_ID],
+        locks,
+        metadata_log_dir(settings),
         cluster_id=settings[keys.CLUSTER_ID],
         new_directory_id=new_id(),
     )
-
-
-def metadata_folder(settings: Settings) -> str:
-    return settings[keys.METADATA_LOG_DIR] or settings[keys.LOG_DIRS][0]
 
 
 def controller_listener(settings: Settings) -> Listener:
@@ -132,7 +132,7 @@ def raft_settings(settings: Settings, meta: MetaProperties, tls: Tls | None) -> 
         cluster_id=meta.cluster_id,
         node_id=meta.node_id,
         directory_id=meta.directory_id,
-        folder=metadata_folder(settings),
+        folder=metadata_log_dir(settings),
         voters=first_voters(settings[keys.CONTROLLER_QUORUM_VOTERS]),
         bootstrap=settings[keys.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS],
         tls=tls,

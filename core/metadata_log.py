@@ -95,9 +95,20 @@ def read_control(data: Buffer, position: int = 0) -> tuple[Control, bytes]:
         raise CorruptMessageError(f"a control record this release does not know: {error}") from error
 
 
+def check_snapshot(name: str, data: Buffer) -> None:
+    """Raises CorruptMessageError unless the snapshot is whole and its checksums are right; reads no values."""
+    _snapshot(name, data, None)
+
+
 def read_snapshot(name: str, data: Buffer) -> tuple[bytes, list[bytes]]:
     """The voters record and the values of a whole snapshot; CorruptMessageError if it is damaged or cut short."""
-    voters, values, footer = b"", list[bytes](), None
+    values = list[bytes]()
+    return _snapshot(name, data, values), values
+
+
+def _snapshot(name: str, data: Buffer, values: list[bytes] | None) -> bytes:
+    """The voters record; the values go into `values`, where they are wanted."""
+    voters, count, footer = b"", 0, None
     try:
         for position, header in batches(data):
             verify(data, position, header)
@@ -107,10 +118,12 @@ def read_snapshot(name: str, data: Buffer) -> tuple[bytes, list[bytes]]:
                     voters = content
                 elif kind == Control.SNAPSHOT_FOOTER:
                     footer = pb.SnapshotFooterRecord.FromString(content)
-            else:
+                continue
+            count += header.record_count
+            if values is not None:
                 values.extend(record.value or b"" for record in read_records(data, position))
     except (WireError, CorruptMessageError, DecodeError) as error:
         raise CorruptMessageError(f"the snapshot {name} is damaged: {error}") from error
-    if footer is None or footer.records != len(values):
-        raise CorruptMessageError(f"the snapshot {name} is not whole: it holds {len(values)} values")
-    return voters, values
+    if footer is None or footer.records != count:
+        raise CorruptMessageError(f"the snapshot {name} is not whole: it holds {count} values")
+    return voters

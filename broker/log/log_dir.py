@@ -12,10 +12,9 @@ from uuid import UUID
 
 from rookery.broker.log import folders
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.dir_lock import DirInUseError, DirLock
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.threads import Threads, real_threads
-from rookery.core.disk import Disk, FileDisk
+from rookery.core.disk import Disk, FolderInUseError
 from rookery.core.errors import KafkaStorageError
 from rookery.core.log import LogDirFailed
 from rookery.core.log.checkpoint_file import CheckpointDamaged
@@ -26,7 +25,8 @@ from rookery.core.log.checkpoints import (
     read_offsets,
     write_offsets,
 )
-from rookery.core.log.folder_files import MetaProperties, PartitionMetadata, take_marker, write_marker
+from rookery.core.log.folder_files import PartitionMetadata, take_marker, write_marker
+from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder
 from rookery.core.logs import get_logger
 from rookery.core.types import TopicPartition
 
@@ -53,6 +53,7 @@ class LogDir:
         *,
         clean_epoch: int | None = None,
         threads: Threads = real_threads,
+        unlock: Callable[[], None] = lambda: None,
     ) -> None:
         self.disk = disk
         self.path = path
@@ -64,7 +65,7 @@ class LogDir:
         """The partitions whose place is here, usable or not."""
         self.offsets: dict[str, dict[TopicPartition, int]] = {}
         """The checkpoints as they were read at start, by file name."""
-        self.lock: DirLock | None = None
+        self._unlock = unlock
         self.worker = threads(f"log-dir-{os.path.basename(path)}", 1)
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -136,8 +137,7 @@ class LogDir:
     def release(self) -> None:
         """Let go of the thread and the lock; the dir may be taken by another process from now on."""
         self.worker.shutdown(wait=False)
-        if self.lock is not None:
-            self.lock.release()
+        self._unlock()
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Say that everything was closed in order: the last thing that is written. Blocks."""
@@ -145,58 +145,38 @@ class LogDir:
 
 
 def open_log_dir(
-    disk: Disk,
+    locks: FolderLocks,
     path: str,
     *,
     cluster_id: str,
-    node_id: int,
     new_id: Callable[[], UUID],
     threads: Threads = real_threads,
 ) -> LogDir:
-    """Take a folder into use: check whose it is, take the clean-shutdown marker, read the checkpoints.
+    """Take a folder into use: lock it, check whose it is, take the clean-shutdown marker, read the checkpoints.
     Blocks.
 
-    Raises `LogDirRefused` if it is another cluster's or node's, OSError if it cannot be used.
+    Raises `LogDirRefused` if it is another cluster's, node's or process's, OSError if it cannot be used.
     """
-    disk.mkdir(path)
-    lock = DirLock(path) if isinstance(disk, FileDisk) else None
-    if lock is not None:
-        _take(lock)
     try:
-        opened = _identified(disk, path, cluster_id, node_id, new_id, threads)
+        meta = claim_folder(locks, path, cluster_id=cluster_id, new_directory_id=new_id())
+    except (WrongFolderError, FolderInUseError) as error:
+        raise LogDirRefused(str(error)) from None
+    try:
+        clean_epoch = take_marker(locks.disk, path)
+        opened = LogDir(
+            locks.disk,
+            path,
+            meta.directory_id,
+            clean_epoch=clean_epoch,
+            threads=threads,
+            unlock=lambda: locks.release(path),
+        )
         for name in CHECKPOINTS:
             opened.offsets[name] = _checkpoint(opened, name)
     except BaseException:
-        if lock is not None:
-            lock.release()
+        locks.release(path)
         raise
-    opened.lock = lock
     return opened
-
-
-def _take(lock: DirLock) -> None:
-    try:
-        lock.take()
-    except DirInUseError as error:
-        raise LogDirRefused(str(error)) from None
-
-
-def _identified(
-    disk: Disk, path: str, cluster_id: str, node_id: int, new_id: Callable[[], UUID], threads: Threads
-) -> LogDir:
-    """The dir, if it is ours or nobody's yet."""
-    try:
-        meta = MetaProperties.read(disk, path)
-    except CheckpointDamaged as error:
-        raise LogDirRefused(f"{error}; restore it, or empty the folder to start anew") from None
-    if meta is None:
-        meta = MetaProperties(cluster_id, node_id, new_id())
-        meta.write(disk, path)
-    if meta.cluster_id != cluster_id:
-        raise LogDirRefused(f"{path} belongs to cluster {meta.cluster_id}, this node to {cluster_id}")
-    if meta.node_id != node_id:
-        raise LogDirRefused(f"{path} belongs to node {meta.node_id}, this is node {node_id}")
-    return LogDir(disk, path, meta.directory_id, clean_epoch=take_marker(disk, path), threads=threads)
 
 
 def _checkpoint(opened: LogDir, name: str) -> dict[TopicPartition, int]:

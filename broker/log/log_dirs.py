@@ -24,6 +24,7 @@ from rookery.core.disk import Disk
 from rookery.core.errors import KafkaStorageError, UnknownTopicOrPartitionError
 from rookery.core.log import LogCorrupt, LogDirFailed
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, save_offsets
+from rookery.core.log.ownership import FolderLocks
 from rookery.core.logs import get_logger
 from rookery.core.types import TopicPartition
 
@@ -53,7 +54,9 @@ class LogDirs:
         new_id: Callable[[], UUID],
         recovery_threads: int = 2,
         threads: Threads = real_threads,
+        locks: FolderLocks | None = None,
     ) -> None:
+        """`locks` are those of the node, whose other role may work in one of the dirs too."""
         self._paths = list(paths)
         self._clock = clock
         self._config_of = config_of
@@ -64,7 +67,15 @@ class LogDirs:
         """Partitions that are being cut in a thread; the housekeeper and the cleaner keep their hands off."""
         self.with_unsaved_snapshots: set[PartitionLog] = set()
         """Partitions that closed a segment; the housekeeper writes their snapshots."""
-        self.start_up = StartUp(disk, identity, clock, config_of, new_id, recovery_threads, threads)
+        self.start_up = StartUp(
+            locks or FolderLocks(disk, identity.node_id),
+            identity,
+            clock,
+            config_of,
+            new_id,
+            recovery_threads,
+            threads,
+        )
         self.dirs: list[LogDir] = []
         self.offline: dict[str, str] = {}
         """Dirs that cannot be used, and why; also those that could not be opened at start."""

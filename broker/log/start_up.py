@@ -12,8 +12,8 @@ from rookery.broker.log.log_dir import LogDir, LogDirRefused, open_log_dir
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.clock import Clock
-from rookery.core.disk import Disk
 from rookery.core.log import LogCorrupt, LogDirFailed
+from rookery.core.log.ownership import FolderLocks
 from rookery.core.logs import get_logger
 from rookery.core.types import TopicPartition
 
@@ -61,7 +61,7 @@ class StartUp:
 
     def __init__(
         self,
-        disk: Disk,
+        locks: FolderLocks,
         identity: NodeIdentity,
         clock: Clock,
         config_of: Callable[[str], TopicLogConfig],
@@ -70,7 +70,7 @@ class StartUp:
         threads: Threads = real_threads,
     ) -> None:
         self._threads = threads
-        self._disk = disk
+        self._locks = locks
         self._identity = identity
         self._clock = clock
         self._config_of = config_of
@@ -97,13 +97,11 @@ class StartUp:
         return opened
 
     async def _open_dir(self, path: str, opened: Opened) -> None:
-        cluster_id, node_id = self._identity
         work = partial(
             open_log_dir,
-            self._disk,
+            self._locks,
             path,
-            cluster_id=cluster_id,
-            node_id=node_id,
+            cluster_id=self._identity.cluster_id,
             new_id=self._new_id,
             threads=self._threads,
         )

@@ -57,6 +57,7 @@ from rookery.core.disk import Disk
 from rookery.core.ids import new_id
 from rookery.core.log import LogDirFailed
 from rookery.core.log.folder_files import MetaProperties
+from rookery.core.log.ownership import FolderLocks
 from rookery.core.logs import get_logger
 from rookery.core.metadata import image as im
 from rookery.core.metadata.changes import Changes
@@ -89,8 +90,10 @@ class BrokerRole:
         raft: RaftNode | None,
         control: Control = GRPC,
         rng: Random | None = None,
+        locks: FolderLocks | None = None,
     ) -> None:
-        """`raft` is this node's own member of the quorum, where it has that role too."""
+        """`raft` is this node's own member of the quorum, where it has that role too; `locks` are those the node
+        holds already."""
         self._settings = settings
         self._meta = meta
         self._listeners = listeners
@@ -120,6 +123,7 @@ class BrokerRole:
             config_of=lambda topic: self._options_of(topic)[1],
             new_id=new_id,
             recovery_threads=settings[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR],
+            locks=locks,
         )
         self.in_sync = InSyncSets(
             self.view,

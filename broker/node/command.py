@@ -15,10 +15,13 @@ from rookery.broker.log.log_dir import LogDirRefused
 from rookery.broker.node.log_levels import read_levels, root_level
 from rookery.broker.node.node import build_node
 from rookery.broker.node.settings import load_settings
+from rookery.controller.raft.errors import MetadataDamagedError
 from rookery.core import logs
 from rookery.core.config import node as keys
 from rookery.core.config.loading import Loaded
 from rookery.core.config.options import ConfigError
+from rookery.core.disk import FolderInUseError
+from rookery.core.log import LogDirFailed
 from rookery.core.log.ownership import WrongFolderError
 from rookery.core.logs import get_logger
 from rookery.core.metadata.codec import RecordError
@@ -26,7 +29,17 @@ from rookery.core.metadata.features import UnsupportedLevelError
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
-OPERATORS_BUSINESS = (OSError, LogDirRefused, WrongFolderError, RegistrationError, RecordError, UnsupportedLevelError)
+OPERATORS_BUSINESS = (
+    OSError,
+    FolderInUseError,
+    LogDirFailed,
+    LogDirRefused,
+    WrongFolderError,
+    MetadataDamagedError,
+    RegistrationError,
+    RecordError,
+    UnsupportedLevelError,
+)
 """Failures that the environment causes and the operator mends."""
 _log = get_logger("node")
 

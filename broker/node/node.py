@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -12,15 +13,15 @@ from rookery.broker.node.health import Health
 from rookery.broker.node.io_metrics import publish_io
 from rookery.broker.node.loop_lag import LoopLag
 from rookery.broker.node.metrics_dialects import publish_dialects
-from rookery.controller.app import control_tls, controller_listener
+from rookery.controller.app import claim_metadata_folder, control_tls, controller_listener
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.config import node as keys
 from rookery.core.config.defaults import metadata_log_dir
 from rookery.core.config.listeners import listeners_of, parse_address
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk, FileDisk
-from rookery.core.ids import new_id
-from rookery.core.log.ownership import claim_folder
+from rookery.core.log.folder_files import MetaProperties
+from rookery.core.log.ownership import FolderLocks
 from rookery.core.logs import get_logger
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control
@@ -43,6 +44,8 @@ class Node:
     health: Health
     group: ServiceGroup
     http: HttpServer | None = None
+    unlock: Callable[[], None] = lambda: None
+    """Lets other processes into the folder of the metadata log."""
     _leaving: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -55,6 +58,7 @@ class Node:
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+            self.unlock()
 
     def request_stop(self) -> None:
         """Controlled shutdown: leaderships are handed over first. A second request does not wait for that."""
@@ -84,20 +88,34 @@ async def build_node(
     control: Control = GRPC,
     rng: Random | None = None,
 ) -> Node:
-    """Put a node together. Raises ConfigError where the configuration contradicts itself."""
+    """Put a node together; it has the lock of the metadata log's folder until `Node.run` ends. Raises ConfigError
+    where the configuration contradicts itself."""
     _check(settings)
     metrics = Metrics(settings[keys.METRICS_MAX_PARTITIONS])
     clock, network = clock or SystemClock(), network or SocketNetwork()
     disk = disk or FileDisk(synced=metrics.histogram(FSYNC, "What it took to make a file durable.").observe)
-    meta = await asyncio.to_thread(
-        claim_folder,
-        disk,
-        metadata_log_dir(settings),
-        node_id=settings[keys.NODE_ID],
-        cluster_id=settings[keys.CLUSTER_ID],
-        new_directory_id=new_id(),
-    )
-    roles = settings[keys.PROCESS_ROLES]
+    locks = FolderLocks(disk, settings[keys.NODE_ID])
+    meta = await asyncio.to_thread(claim_metadata_folder, settings, locks)
+    try:
+        node = _assemble(settings, meta, locks, clock, network, metrics, control, rng)
+    except BaseException:
+        locks.release(metadata_log_dir(settings))
+        raise
+    node.unlock = lambda: locks.release(metadata_log_dir(settings))
+    return node
+
+
+def _assemble(
+    settings: Settings,
+    meta: MetaProperties,
+    locks: FolderLocks,
+    clock: Clock,
+    network: Network,
+    metrics: Metrics,
+    control: Control,
+    rng: Random | None,
+) -> Node:
+    disk, roles = locks.disk, settings[keys.PROCESS_ROLES]
     controller = None
     if "controller" in roles:
         controller = ControllerRole(settings, meta, disk=disk, clock=clock, metrics=metrics, control=control, rng=rng)
@@ -116,6 +134,7 @@ async def build_node(
             raft=controller.raft if controller is not None else None,
             control=control,
             rng=rng,
+            locks=locks,
         )
     health = Health(meta.node_id, metrics, controller, broker)
     metrics.process()

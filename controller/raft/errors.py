@@ -53,3 +53,16 @@ class TwoLeadersError(RaftFatalError):
 
 class CorruptStateError(RaftFatalError):
     """What was read from disk, or what the driver reported, contradicts itself."""
+
+
+class MetadataDamagedError(CorruptStateError):
+    """What lies in the folder of the metadata log cannot be used: it is damaged, or part of it is missing."""
+
+    def __init__(self, folder: str, why: str) -> None:
+        super().__init__(
+            f"{why}. This node does not start on {folder} as it is. While a majority of the other voters is healthy, "
+            "rebuild it from them: remove its vote (`rookery quorum status` shows ID and "
+            f"DIRECTORY, `rookery quorum remove-voter ID DIRECTORY` removes it), move {folder} away, start the node, "
+            "give it a vote again (`rookery quorum add-voter ID DIRECTORY HOST:PORT`). Without such a majority bring "
+            "the folder back from a backup of this node."
+        )

@@ -65,7 +65,7 @@ class LogIndex:
         )
         if not sound:
             raise CorruptStateError(
-                f"the metadata log contradicts itself: {found}; restore this node's disk or start it with an empty one"
+                f"the metadata log contradicts itself: {found}"
             )
 
     # -- looking ---------------------------------------------------------------------------------------------

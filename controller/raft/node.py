@@ -23,7 +23,7 @@ from rookery.controller.raft.core import RaftCore
 from rookery.controller.raft.delivery import Delivery
 from rookery.controller.raft.describe import QuorumDescription
 from rookery.controller.raft.engine import Engine
-from rookery.controller.raft.errors import RaftRefusedError
+from rookery.controller.raft.errors import CorruptStateError, MetadataDamagedError, RaftRefusedError
 from rookery.controller.raft.metrics import RaftMetrics, publish
 from rookery.controller.raft.reads import Reads
 from rookery.controller.raft.ready import RoleChange, Send
@@ -38,7 +38,7 @@ from rookery.core.clock import Clock, SystemClock
 from rookery.core.disk import Disk, FileDisk
 from rookery.core.errors import NotControllerError, RecordListTooLargeError
 from rookery.core.logs import get_logger
-from rookery.core.metadata_log import MetadataListener, SnapshotId
+from rookery.core.metadata_log import METADATA_LOG, MetadataListener, SnapshotId
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control
 from rookery.core.service import Service
@@ -97,15 +97,19 @@ class RaftNode(Service):
             RaftStorage.open, self._disk, settings.folder, settings.log, self._clock.wall_ms()
         )
         found = storage.recovered
-        core = RaftCore(
-            settings.key,
-            settings.voters,
-            found.log,
-            found.state,
-            self._clock.monotonic() * 1000,
-            self._chance,
-            settings.raft,
-        )
+        try:
+            core = RaftCore(
+                settings.key,
+                settings.voters,
+                found.log,
+                found.state,
+                self._clock.monotonic() * 1000,
+                self._chance,
+                settings.raft,
+            )
+        except CorruptStateError as error:
+            await asyncio.to_thread(storage.close)
+            raise MetadataDamagedError(f"{settings.folder}/{METADATA_LOG}", str(error)) from error
         self._running = self._assemble(core, storage)
         _log.info(
             "raft.started",

@@ -7,7 +7,6 @@ that it no longer knows, and a second vote in that epoch could elect a second le
 
 import json
 
-from rookery.controller.raft.errors import CorruptStateError
 from rookery.controller.raft.ready import QuorumState
 from rookery.controller.raft.voters import ReplicaKey
 from rookery.core.ids import id_text
@@ -16,18 +15,6 @@ from rookery.core.log.folder_files import id_from
 
 FILE = "quorum-state"
 DATA_VERSION = 1
-
-
-class QuorumStateLostError(CorruptStateError):
-    """There are records, but no readable quorum-state beside them."""
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(
-            f"{path}: {why}, but the metadata log beside it is not empty. This voter may have promised a "
-            "vote it no longer knows of, so it must not start like this. Bring the file back from a backup; "
-            "or, if a majority of the other voters is healthy, remove this voter from the quorum (rookery "
-            "quorum remove-voter), empty its metadata folder and add it again."
-        )
 
 
 def encode(state: QuorumState) -> bytes:

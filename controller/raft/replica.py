@@ -85,7 +85,7 @@ class Replica:
         if self.epoch < self.log.last_epoch:
             raise CorruptStateError(
                 f"quorum-state says epoch {self.epoch}, but the log has records of epoch {self.log.last_epoch}: "
-                "votes may be forgotten; restore quorum-state, or start this node on an empty disk as a new voter"
+                "votes may be forgotten"
             )
         # A short first wait: if there is a leader it says so at once, and a fresh quorum need not wait for
         # anybody.

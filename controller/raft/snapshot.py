@@ -14,7 +14,7 @@ from rookery.controller.raft.errors import CorruptStateError
 from rookery.controller.raft.ready import SnapshotChunk
 from rookery.controller.raft.voters import VoterSet
 from rookery.core.disk import Disk, File, write_whole
-from rookery.core.metadata_log import Control, SnapshotId, read_snapshot
+from rookery.core.metadata_log import Control, SnapshotId, check_snapshot, read_snapshot
 from rookery.proto import raft_pb2 as pb
 
 SUFFIX = ".checkpoint"
@@ -114,6 +114,11 @@ class Snapshots:
         path = self.path(snapshot)
         voters, values = read_snapshot(path, self._disk.read(path))
         return voters_of(voters), values
+
+    def check(self, snapshot: SnapshotId) -> None:
+        """Raises CorruptMessageError unless the file is whole and sound. Blocks; for a thread."""
+        path = self.path(snapshot)
+        check_snapshot(path, self._disk.read(path))
 
     def _fresh(self, path: str) -> File:
         if self._disk.exists(path):

@@ -10,20 +10,22 @@ from dataclasses import dataclass
 
 from rookery.controller.raft import quorum_state
 from rookery.controller.raft.batches import encode, voters_of
-from rookery.controller.raft.errors import CorruptStateError
+from rookery.controller.raft.errors import CorruptStateError, MetadataDamagedError
 from rookery.controller.raft.log import LogSummary
-from rookery.controller.raft.quorum_state import QuorumStateLostError
 from rookery.controller.raft.ready import LogWrite, QuorumState
 from rookery.controller.raft.snapshot import Snapshots
 from rookery.controller.raft.voters import VoterSet
 from rookery.core.disk import Disk, replace_file
-from rookery.core.log import FlushJob, Log, LogConfig
+from rookery.core.errors import CorruptMessageError
+from rookery.core.log import FlushJob, Log, LogConfig, LogCorrupt
+from rookery.core.log.checkpoint_file import CheckpointDamaged
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
 from rookery.core.log.names import DELETED
 from rookery.core.metadata_log import METADATA_LOG, Control, SnapshotId, read_control
 from rookery.core.types import TopicPartition
 
 _PARTITION = TopicPartition("__cluster_metadata", 0)
+_VOTE_FORGOTTEN = "this voter may have promised a vote that it no longer knows of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,18 @@ class RaftStorage:
 
     @staticmethod
     def open(disk: Disk, folder: str, config: LogConfig, now_ms: int) -> "RaftStorage":
-        """Recover what is in `folder`. Blocks; for a thread. Raises CorruptStateError or LogCorrupt."""
+        """Recover what is in `folder`. Blocks; for a thread. Raises MetadataDamagedError."""
         path = f"{folder}/{METADATA_LOG}"
+        try:
+            return RaftStorage._open(disk, folder, path, config, now_ms)
+        except LogCorrupt as error:
+            why = f"{error.path} is damaged at byte {error.position}: {error.why}"
+            raise MetadataDamagedError(path, why) from error
+        except (CorruptStateError, CheckpointDamaged, CorruptMessageError) as error:
+            raise MetadataDamagedError(path, str(error)) from error
+
+    @staticmethod
+    def _open(disk: Disk, folder: str, path: str, config: LogConfig, now_ms: int) -> "RaftStorage":
         disk.mkdir(path)
         disk.sync_dir(folder)  # or a power cut could take the folder, and with it every promise in it
         snapshots = Snapshots(disk, path)
@@ -56,6 +68,7 @@ class RaftStorage:
         log = Log.open(disk, path, config, recovery_point=committed, now_ms=now_ms)
         try:
             recovered = _recover(disk, log, snapshots, committed or 0, now_ms)
+            _make_durable(disk, log)
         except BaseException:
             log.abandon()
             raise
@@ -157,19 +170,30 @@ def _recover(disk: Disk, log: Log, snapshots: Snapshots, committed: int, now_ms:
         try:
             state = quorum_state.decode(path, disk.read(path))
         except ValueError as error:
-            raise QuorumStateLostError(path, str(error)) from error
+            raise CorruptStateError(f"{path}: {error}; {_VOTE_FORGOTTEN}") from error
     elif not empty:
-        raise QuorumStateLostError(path, "it is missing")
+        raise CorruptStateError(f"{path} is missing beside a log that is not empty; {_VOTE_FORGOTTEN}")
+    for snapshot in kept:
+        snapshots.check(snapshot)
     latest = kept[-1] if kept else None
     known_end = log.end_offset if latest is None else max(log.end_offset, latest.end_offset)
     if known_end < committed:
         raise CorruptStateError(
             f"{log.path} ends at {known_end}, but records up to {committed} were committed on this disk: they are "
-            "lost here. Remove this voter from the quorum, empty the folder and add it again."
+            "lost here"
         )
     if latest is not None and not _continues(log, latest):
         log.truncate_fully_and_start_at(latest.end_offset, now_ms)  # a crash amid an installation
     return Recovered(state, _summary(log, snapshots, kept))
+
+
+def _make_durable(disk: Disk, log: Log) -> None:
+    """A process that was killed may have left records, a vote or a snapshot that never reached the device. This one
+    acts on them, so they must not vanish at a later power cut."""
+    job = log.begin_flush()
+    job.run()
+    log.flushed(job)
+    disk.sync_dir(log.path)
 
 
 def _continues(log: Log, snapshot: SnapshotId) -> bool:
@@ -187,8 +211,7 @@ def _summary(log: Log, snapshots: Snapshots, kept: list[SnapshotId]) -> LogSumma
         ends = [snapshot for snapshot in kept if snapshot.end_offset >= first and _continues(log, snapshot)]
         if not ends:
             raise CorruptStateError(
-                f"{log.path} starts at {first}, but no snapshot holds what came before. Bring the missing "
-                "*.checkpoint back, or empty the folder and add this node as a new voter."
+                f"{log.path} starts at {first}, but no snapshot (*.checkpoint) holds what came before"
             )
         start = ends[0]
         log.advance_start(start.end_offset)

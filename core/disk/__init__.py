@@ -6,6 +6,17 @@ a full disk or a failing device does to bytes that were written but not synced.
 
 from rookery.core.disk.files import FileDisk
 from rookery.core.disk.memory import MemoryDisk, PowerCut
-from rookery.core.disk.port import Buffer, Disk, File, replace_file, write_whole
+from rookery.core.disk.port import Buffer, Disk, File, FolderInUseError, Lock, replace_file, write_whole
 
-__all__ = ["Buffer", "Disk", "File", "FileDisk", "MemoryDisk", "PowerCut", "replace_file", "write_whole"]
+__all__ = [
+    "Buffer",
+    "Disk",
+    "File",
+    "FileDisk",
+    "FolderInUseError",
+    "Lock",
+    "MemoryDisk",
+    "PowerCut",
+    "replace_file",
+    "write_whole",
+]

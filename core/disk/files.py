@@ -1,7 +1,9 @@
 """The machine's file system behind the disk port."""
 
 import asyncio
+import fcntl
 import os
+import socket
 import stat
 import time
 from collections.abc import Callable
@@ -9,7 +11,7 @@ from collections.abc import Callable
 import aiofiles
 import aiofiles.os
 
-from rookery.core.disk.port import Buffer
+from rookery.core.disk.port import LOCK, Buffer, FolderInUseError
 from rookery.core.to_its_end import to_its_end
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -62,6 +64,32 @@ class _OpenFile:
             os.close(fd)
 
 
+class _FolderLock:
+    """A lock on the file `.lock`, which says who holds it."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, folder: str, holder: str) -> None:
+        fd = os.open(f"{folder}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{holder} (process {os.getpid()} on {socket.gethostname()})\n".encode(), 0)
+        except BlockingIOError:
+            told = os.pread(fd, 1000, 0).decode("utf-8", "replace").strip()
+            os.close(fd)
+            raise FolderInUseError(folder, told) from None
+        except OSError:
+            os.close(fd)
+            raise
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
 class FileDisk:
     """Files and folders of the operating system. Holds no state, so one instance serves every thread."""
 
@@ -106,6 +134,9 @@ class FileDisk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def lock(self, folder: str, holder: str) -> _FolderLock:
+        return _FolderLock(folder, holder)
 
     async def load(self, path: str) -> bytes:
         return await to_its_end(self._load(path))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
-from rookery.core.disk.port import Buffer, replace_file
+from rookery.core.disk.port import Buffer, FolderInUseError, replace_file
 from rookery.core.to_its_end import to_its_end
 
 P = ParamSpec("P")
@@ -160,6 +160,18 @@ class _MemoryFile:
         self._closed = True
 
 
+class _MemoryLock:
+    def __init__(self, locks: dict[str, "_MemoryLock"], folder: str, holder: str) -> None:
+        self.holder = holder
+        self._locks = locks
+        self._folder = folder
+        locks[folder] = self
+
+    def release(self) -> None:
+        if self._locks.get(self._folder) is self:
+            del self._locks[self._folder]
+
+
 class MemoryDisk:
     """See the module. `rng` decides what a power cut leaves; `now_ms` gives files their times."""
 
@@ -169,6 +181,7 @@ class MemoryDisk:
         self._rng = rng
         self._folders: dict[str, _Folder] = {"": _Folder(), "/": _Folder()}
         self._faults: list[_Fault] = []
+        self._locks: dict[str, _MemoryLock] = {}
         self._cut_at: int | None = None
         self.now_ms = now_ms
         self.point: Callable[[], None] = _go_on
@@ -199,8 +212,9 @@ class MemoryDisk:
         self.restart()
 
     def restart(self) -> None:
-        """Close every file but keep what was written: what `kill -9` does to a process."""
+        """Close every file and release every lock but keep what was written: what `kill -9` does to a process."""
         self.boots += 1
+        self._locks.clear()
         self._cut_at = None
 
     # bookkeeping for the files
@@ -319,6 +333,14 @@ class MemoryDisk:
         self.point()
         self.step("sync_dir", path)
         self._folders[path].sync()
+
+    def lock(self, folder: str, holder: str) -> _MemoryLock:
+        self.meet("lock", folder)
+        if folder not in self._folders:
+            raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+        if folder in self._locks:
+            raise FolderInUseError(folder, self._locks[folder].holder)
+        return _MemoryLock(self._locks, folder, holder)
 
     async def load(self, path: str) -> bytes:
         return await self._in_thread(self.read, path) if self.threaded else self.read(path)

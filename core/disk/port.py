@@ -8,6 +8,24 @@ import os
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+LOCK = ".lock"
+"""The file in a folder that the lock of the folder lies on."""
+
+
+class FolderInUseError(Exception):
+    """Another process works in the folder."""
+
+    def __init__(self, folder: str, holder: str) -> None:
+        super().__init__(
+            f"{folder} is in use by {holder or 'another process'}: stop that process first, or give this one folders "
+            "of its own (log.dirs, metadata.log.dir)"
+        )
+
+
+class Lock(Protocol):
+    """Keeps other processes out of a folder; the system releases it when the process ends."""
+
+    def release(self) -> None: ...
 
 
 class File(Protocol):
@@ -65,6 +83,10 @@ class Disk(Protocol):
 
     def sync_dir(self, path: str) -> None:
         """Make names made, renamed and removed in a folder durable."""
+
+    def lock(self, folder: str, holder: str) -> Lock:
+        """Take the folder for this process. `holder` is who others are told has it. FolderInUseError if it is taken,
+        by whomever: two locks of one process exclude each other too."""
 
     async def load(self, path: str) -> bytes:
         """`read` without holding up the event loop."""

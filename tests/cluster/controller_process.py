@@ -26,6 +26,7 @@ from rookery.core.config import node as keys
 from rookery.core.config.loading import read_properties
 from rookery.core.config.options import Settings
 from rookery.core.disk import FileDisk
+from rookery.core.log.ownership import FolderLocks
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.records import TopicRecord
 from rookery.core.metadata.snapshot import state_hash
@@ -91,7 +92,7 @@ class SideDoor:
 async def main(config: Path) -> None:
     settings = Settings(keys.TABLE).having(read_properties(config.read_text()))
     disk, metrics = FileDisk(), Metrics()
-    meta = await asyncio.to_thread(claim_metadata_folder, settings, disk)
+    meta = await asyncio.to_thread(claim_metadata_folder, settings, FolderLocks(disk, settings[keys.NODE_ID]))
     role = ControllerRole(settings, meta, disk=disk, clock=SystemClock(), metrics=metrics)
     door = await asyncio.start_unix_server(SideDoor(role, metrics).serve, config.parent / "side")
     group = ServiceGroup(role.services)

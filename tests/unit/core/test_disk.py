@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.disk import Disk, FileDisk, MemoryDisk, PowerCut, replace_file, write_whole
+from rookery.core.disk import (
+    Disk,
+    FileDisk,
+    FolderInUseError,
+    MemoryDisk,
+    PowerCut,
+    replace_file,
+    write_whole,
+)
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -221,3 +229,29 @@ def test_whoever_asks_hears_how_long_the_device_took(tmp_path: Path) -> None:
     assert all(0 < seconds < 60 for seconds in heard)
     file.close()
     other.close()
+
+
+def test_a_folder_is_taken_once_and_tells_by_whom(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    with pytest.raises(OSError, match="missing"):
+        disk.lock(f"{root}/missing", "node 1")
+    first = disk.lock(root, "node 1")
+    with pytest.raises(FolderInUseError, match=r"in use by node 1.*stop that process first"):
+        disk.lock(root, "node 2")
+    first.release()
+    first.release()
+    second = disk.lock(root, "node 2")
+    with pytest.raises(FolderInUseError, match="in use by node 2"):
+        disk.lock(root, "node 2")
+    second.release()
+
+
+def test_the_end_of_a_process_releases_its_locks() -> None:
+    disk = MemoryDisk(random.Random(0))
+    disk.mkdir("data")
+    old = disk.lock("data", "node 1")
+    disk.restart()
+    disk.lock("data", "node 1")
+    old.release()
+    with pytest.raises(FolderInUseError):
+        disk.lock("data", "node 1")

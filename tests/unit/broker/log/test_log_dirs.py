@@ -134,7 +134,7 @@ async def test_a_dir_in_use_by_another_process_is_refused(tmp_path: Path) -> Non
     path = str(tmp_path)
     first = log_dirs(FileDisk(), [path])
     await first.start()
-    with pytest.raises(LogDirRefused, match="in use by another process"):
+    with pytest.raises(LogDirRefused, match=r"in use by node 1 \(process \d+ on "):
         await log_dirs(FileDisk(), [path]).start()
     await first.stop(1)
     again = log_dirs(FileDisk(), [path])

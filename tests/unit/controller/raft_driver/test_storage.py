@@ -7,16 +7,15 @@ from uuid import UUID
 import pytest
 
 from rookery.controller.raft.batches import data_batch
-from rookery.controller.raft.errors import CorruptStateError
+from rookery.controller.raft.errors import MetadataDamagedError
 from rookery.controller.raft.messages import Batch, BatchKind
-from rookery.controller.raft.quorum_state import QuorumStateLostError
 from rookery.controller.raft.ready import LogWrite, QuorumState, SnapshotChunk
 from rookery.controller.raft.snapshot import Snapshots
 from rookery.controller.raft.storage import RaftStorage
 from rookery.controller.raft.voters import ReplicaKey
 from rookery.core.disk import MemoryDisk, PowerCut
-from rookery.core.log import LogConfig, LogCorrupt
-from rookery.core.log.ownership import WrongFolderError, claim_folder
+from rookery.core.log import LogConfig
+from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder
 from rookery.core.metadata_log import METADATA_LOG, SnapshotId
 from tests.unit.controller.raft_driver.test_batches import VOTERS
 
@@ -77,6 +76,34 @@ def test_synced_state_and_records_survive_a_power_cut(seed: int) -> None:
     assert found.log.epochs == ((1, 0),)
 
 
+@pytest.mark.invariant("R3", "R8")
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_killed_process_left_unsynced_is_durable_before_it_counts(seed: int) -> None:
+    disk = disk_of(seed)
+    append(filled(disk), 5, number=2)
+    disk.restart()  # kill -9 before the sync: the bytes are in the page cache
+    acknowledged = open_on(disk).recovered.log.end_offset
+    assert acknowledged == 17
+    disk.power_cut()
+    assert open_on(disk).recovered.log.end_offset == acknowledged
+
+
+@pytest.mark.invariant("R2")
+@pytest.mark.parametrize("seed", range(12))
+def test_a_vote_that_a_killed_process_left_half_saved_is_durable_before_it_counts(seed: int) -> None:
+    new = QuorumState(5, ReplicaKey(3, UUID(int=9)))
+    for steps in range(8):
+        disk = disk_of(seed)
+        storage = filled(disk)
+        disk.cut_after(steps)
+        with suppress(PowerCut):
+            storage.save_state(new)
+        disk.restart()
+        trusted = open_on(disk).recovered.state
+        disk.power_cut()
+        assert open_on(disk).recovered.state == trusted
+
+
 @pytest.mark.invariant("R2")
 def test_a_power_cut_amid_a_vote_leaves_the_old_vote_or_the_new() -> None:
     new, seen = QuorumState(5, ReplicaKey(3, UUID(int=9))), set()
@@ -106,7 +133,7 @@ def test_without_a_readable_quorum_state_a_log_is_not_opened(content: bytes | No
         disk.remove(f"{FOLDER}/quorum-state")
     else:
         disk.edit(f"{FOLDER}/quorum-state", content)
-    with pytest.raises(QuorumStateLostError, match="remove this voter from the quorum"):
+    with pytest.raises(MetadataDamagedError, match=r"quorum-state.*quorum remove-voter"):
         open_on(disk)
 
 
@@ -116,7 +143,7 @@ def test_a_damaged_quorum_state_is_refused_even_on_an_empty_log() -> None:
     open_on(disk).save_state(STATE)
     disk.restart()
     disk.edit(f"{FOLDER}/quorum-state", b"{")
-    with pytest.raises(QuorumStateLostError):
+    with pytest.raises(MetadataDamagedError):
         open_on(disk)
 
 
@@ -139,7 +166,7 @@ def test_a_vanished_log_is_not_taken_for_a_new_one() -> None:
     for name in disk.list(FOLDER):
         if name.startswith("0000"):
             disk.remove(f"{FOLDER}/{name}")
-    with pytest.raises(LogCorrupt, match="up to 12 were durable"):
+    with pytest.raises(MetadataDamagedError, match="up to 12 were durable"):
         open_on(disk)
 
 
@@ -211,8 +238,25 @@ def test_a_log_without_the_snapshot_it_stands_on_is_not_opened() -> None:
     disk.restart()
     for snapshot in Snapshots(disk, FOLDER).all():
         Snapshots(disk, FOLDER).remove(snapshot)
-    with pytest.raises(CorruptStateError, match="no snapshot holds what came before"):
+    with pytest.raises(MetadataDamagedError, match=r"no snapshot \(\*\.checkpoint\) holds what came before"):
         open_on(disk)
+
+
+@pytest.mark.invariant("S10")
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_damaged_snapshot_is_told_at_the_start_and_how_to_rebuild_the_node(which: int) -> None:
+    disk = disk_of()
+    storage = filled(disk)
+    for end in (6, 12):
+        storage.snapshots.write(SnapshotId(end, 1), VOTERS, [b"a", b"b"], 1)
+    disk.restart()
+    path = Snapshots(disk, FOLDER).path(Snapshots(disk, FOLDER).all()[which])
+    damaged = bytearray(disk.read(path))
+    damaged[len(damaged) // 2] ^= 1
+    disk.edit(path, damaged)
+    with pytest.raises(MetadataDamagedError, match=f"{path} is damaged.*rookery quorum add-voter ID"):
+        open_on(disk)
+    assert disk.read(path) == damaged
 
 
 @pytest.mark.invariant("S11")
@@ -220,13 +264,14 @@ def test_a_folder_of_another_node_or_cluster_is_refused() -> None:
     disk = disk_of()
     new = UUID(int=77)
     with pytest.raises(WrongFolderError, match=r"rookery\.cluster\.id is not set"):
-        claim_folder(disk, "data", node_id=1, cluster_id="", new_directory_id=new)
-    claimed = claim_folder(disk, "data", node_id=1, cluster_id="mine", new_directory_id=new)
+        claim_folder(FolderLocks(disk, 1), "data", cluster_id="", new_directory_id=new)
+    claimed = claim_folder(FolderLocks(disk, 1), "data", cluster_id="mine", new_directory_id=new)
     assert claimed.directory_id == new
     disk.power_cut()
-    again = claim_folder(disk, "data", node_id=1, cluster_id="", new_directory_id=UUID(int=78))
+    again = claim_folder(FolderLocks(disk, 1), "data", cluster_id="", new_directory_id=UUID(int=78))
     assert again == claimed, "the directory keeps its id"
+    disk.restart()
     with pytest.raises(WrongFolderError, match="belongs to cluster mine"):
-        claim_folder(disk, "data", node_id=1, cluster_id="other", new_directory_id=new)
+        claim_folder(FolderLocks(disk, 1), "data", cluster_id="other", new_directory_id=new)
     with pytest.raises(WrongFolderError, match="belongs to node 1"):
-        claim_folder(disk, "data", node_id=2, cluster_id="mine", new_directory_id=new)
+        claim_folder(FolderLocks(disk, 2), "data", cluster_id="mine", new_directory_id=new)
