@@ -32,7 +32,7 @@ down:            ## Stop it
 	@$(BIN)/rookery down
 
 test: $(VENV)/.all    ## Run the whole suite
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m tests $(ARGS)
 
 containers: $(VENV)/.all   ## Run the tests in containers, on an engine of their own if none runs
 	.ci/docker-engine

@@ -1,7 +1,8 @@
 """Test order, and the count of product rows and invariants that have a passing test.
 
 Fast folders run first. A test marked ``row(34)`` or ``invariant("S1")`` counts for that row or id when it
-passes; the result of a run is written to build/rows.json, which ``make rows`` reads.
+passes; the result of a run is written to build/rows.json, which ``make rows`` reads. Marks travel with the reports,
+because tests may run in several processes.
 """
 
 import json
@@ -17,7 +18,10 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 ROOT = Path(__file__).resolve().parent.parent
 NEW_EXAMPLES = "ROOKERY_TESTS_NEW_EXAMPLES"
+ADD_ROWS = "ROOKERY_TESTS_ADD_ROWS"
 RESULT = ROOT / "build" / "rows.json"
+KINDS = ("row", "invariant")
+MARKS = "rows and invariants"
 ORDER = ("tidy", "unit", "golden", "simulation", "cluster", "interop", "containers", "spark")
 
 
@@ -31,33 +35,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_folder_rank)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    found = [[kind, str(value)] for kind in KINDS for mark in item.iter_markers(kind) for value in mark.args]
+    item.user_properties.append((MARKS, found))
+
+
 class RowCount:
     """Which rows and invariants were shown by a passing test, and which by a failing one."""
 
-    def __init__(self) -> None:
-        self.shown: dict[str, set[str]] = {"row": set(), "invariant": set()}
-        self.failed: dict[str, set[str]] = {"row": set(), "invariant": set()}
-        self._marks: dict[str, list[tuple[str, str]]] = {}
-
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        self._marks[item.nodeid] = [
-            (kind, str(value))
-            for kind in self.shown
-            for mark in item.iter_markers(kind)
-            for value in mark.args
-        ]
+    def __init__(self, *, add: bool) -> None:
+        """`add` to what an earlier run of the same suite found."""
+        self.shown: dict[str, set[str]] = {kind: set() for kind in KINDS}
+        self.failed: dict[str, set[str]] = {kind: set() for kind in KINDS}
+        if add and RESULT.exists():
+            for kind, found in json.loads(RESULT.read_text()).items():
+                self.shown[kind].update(found["shown"])
+                self.failed[kind].update(found["failed"])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" or report.failed:
-            into = self.shown if report.passed else self.failed
-            for kind, value in self._marks.get(report.nodeid, []) if not report.skipped else []:
-                into[kind].add(value)
+        if report.skipped or not (report.when == "call" or report.failed):
+            return
+        into = self.shown if report.passed else self.failed
+        for name, found in report.user_properties:
+            if name == MARKS:
+                for kind, value in found:  # type: ignore[misc]
+                    into[kind].add(value)
 
     def pytest_sessionfinish(self) -> None:
         RESULT.parent.mkdir(exist_ok=True)
         result = {
             kind: {"shown": sorted(self.shown[kind] - self.failed[kind]), "failed": sorted(self.failed[kind])}
-            for kind in self.shown
+            for kind in KINDS
         }
         RESULT.write_text(json.dumps(result, indent=1))
 
@@ -72,4 +81,5 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize=NEW_EXAMPLES not in os.environ,
     )
     settings.load_profile("any-machine")
-    config.pluginmanager.register(RowCount(), "row-count")
+    if not hasattr(config, "workerinput"):  # workers report to the process that started them
+        config.pluginmanager.register(RowCount(add=ADD_ROWS in os.environ), "row-count")
