@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     found = [[kind, str(value)] for kind in KINDS for mark in item.iter_markers(kind) for value in mark.args]
-    item.user_properties.append((MARKS, found))
+    item.user_properties.append((MARKS, json.dumps(found)))
 
 
 class RowCount:
@@ -59,7 +59,7 @@ class RowCount:
         into = self.shown if report.passed else self.failed
         for name, found in report.user_properties:
             if name == MARKS:
-                for kind, value in found:  # type: ignore[misc]
+                for kind, value in json.loads(str(found)):
                     into[kind].add(value)
 
     def pytest_sessionfinish(self) -> None:
