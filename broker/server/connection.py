@@ -10,8 +10,8 @@ Frames are views into the receive buffer. Handlers finish with them, or copy, be
 
 A connection stops serving while a wait blocks it, while too many answers are awaited, while the client does
 not take its answers, or while it rests because the client has used up a quota or the disk was slow; it stops
-reading when it has stopped serving and something is left to serve, or when there is no memory for a large
-request. What it never does is wait itself, so nobody waits for it.
+reading when it has stopped serving and something is left to serve, or when there is no memory for more of a
+large request. What it never does is wait itself, so nobody waits for it.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ KEEP_SIZE = 4 * 1024 * 1024
 """A connection's receive buffer begins small, grows with what comes, and shrinks again in silence."""
 SILENCE_S = 5.0
 LARGE_REQUEST = 256 * 1024
-"""Larger requests ask for memory before they are read."""
+"""When more than this has arrived of a request, it counts against the memory that all of them may use."""
 PASS_S = 0.005
 """Longest time one connection may keep the loop before the others get their turn."""
 READ_AHEAD = 64 * 1024
@@ -52,6 +52,8 @@ READ_AHEAD = 64 * 1024
 left."""
 SLOWEST_BYTES_PER_S = 64 * 1024
 """A client that sends or takes large messages gets at least the time this rate needs."""
+SLOW_S = 1.0
+"""A sender that is further behind the slowest rate loses its memory when somebody else needs it."""
 
 
 class Transport(Protocol):
@@ -115,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out: list[Buffer] = []
         self._unsent = 0  # bytes of answers in `_out`
         self._behind = 0  # bytes of answers that are ready but stand behind a wait
-        self._granted = 0  # memory taken for the request that is arriving
+        self._counted = False  # whether what has arrived of a large request counts against the memory of all
         self._reading = True
         self._draining = False
         self._scheduled = False
@@ -123,7 +125,8 @@ class Connection(asyncio.BufferedProtocol):
         self._rest_until = 0.0
         self._closed = False
         self._finishing = False
-        self._frame_since: float | None = None
+        self._sent_until: float | None = None  # when the slowest sender would have sent what is here; None if none may
+        self._seen = 0  # bytes of the unfinished request at that time
         self._unwritable_until: float | None = None  # deadline for the client to take its answers
         self._active_at = 0.0
         self._slot = -1
@@ -163,8 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         shared.sweep.remove(self, self._slot)
         shared.limits.release(self.client.address)
         shared.closed(self)
-        shared.memory.forget(self._memory_is_back)
-        self._give_back_memory()
+        shared.memory.count(self, 0)
         for awaited in self._queue:
             if awaited.pending is not None:
                 awaited.pending.abandon()
@@ -227,8 +229,13 @@ class Connection(asyncio.BufferedProtocol):
             self._continue_soon()
         if self._barrier is not None and self._frames.buffered:
             self._hurry(self._barrier)
-        self._note_unfinished(served, now)
-        self._regulate(served)
+        if self._may_be_held or self._counted or self._frames.buffered:
+            self._note_unfinished(served, now)
+            self._regulate()
+        else:
+            self._sent_until = None
+            if not self._reading:
+                self._set_reading(True)
 
     def _hurry(self, barrier: Awaited) -> None:
         """More requests wait behind one that holds them up."""
@@ -370,37 +377,48 @@ class Connection(asyncio.BufferedProtocol):
     # --- reading -----------------------------------------------------------------------------------------
 
     def _note_unfinished(self, served: bool, now: float) -> None:
-        """Start the clock of a request whose first bytes are here, stop it where none is."""
-        if self._frames.buffered == 0 or self._held():
-            self._frame_since = None
-        elif served or self._frame_since is None:
-            self._frame_since = now
-
-    def _regulate(self, served: bool = False) -> None:
-        """Decide whether to go on reading."""
-        if served:
-            self._give_back_memory()
-        if self._held():
-            self._set_reading(self._frames.buffered < READ_AHEAD)
+        """Note how far the sender of an unfinished request has come. What arrives buys it time at the slowest
+        rate allowed, but no more than there has been: nobody can be ahead."""
+        buffered = self._frames.buffered
+        if buffered == 0 or self._held():
+            self._sent_until = None
             return
-        size = self._frames.awaited
-        if size > LARGE_REQUEST and not self._granted:
-            if not self._shared.memory.take(size):
-                self._shared.memory.wait(self._memory_is_back)
-                self._set_reading(False)
-                return
-            self._granted = size
-            self._frames.reserve()
-        self._set_reading(True)
+        if served or self._sent_until is None:
+            self._sent_until = now
+        else:
+            self._sent_until = min(now, self._sent_until + (buffered - self._seen) / SLOWEST_BYTES_PER_S)
+        self._seen = buffered
 
-    def _memory_is_back(self) -> None:
-        self._frame_since = self._clock()
-        self._regulate()
+    def _regulate(self) -> None:
+        """Decide whether to go on reading."""
+        buffered, memory = self._frames.buffered, self._shared.memory
+        large = buffered > LARGE_REQUEST
+        if large or self._counted:
+            self._counted = large
+            memory.count(self, buffered if large else 0)
+        if self._held():
+            self._set_reading(buffered < READ_AHEAD)
+        elif large and not memory.may_go_on(self):
+            self._sent_until = None
+            self._set_reading(False)
+        else:
+            self._set_reading(True)
 
-    def _give_back_memory(self) -> None:
-        if self._granted:
-            size, self._granted = self._granted, 0
-            self._shared.memory.give(size)
+    def memory_is_back(self) -> None:
+        if not self._closed:
+            self._note_unfinished(False, self._clock())
+            self._set_reading(not self._held() or self._frames.buffered < READ_AHEAD)
+
+    def is_slow(self) -> bool:
+        return self._behind_s() > SLOW_S
+
+    def drop_slow(self) -> None:
+        if not self._closed:
+            self._refuse(f"a request came too slowly, and others need the memory of its {self._frames.buffered} bytes")
+
+    def _behind_s(self) -> float:
+        """How far the sender of an unfinished request is behind the slowest rate allowed."""
+        return 0.0 if self._sent_until is None or self._closed else self._clock() - self._sent_until
 
     def _set_reading(self, wanted: bool) -> None:
         if wanted != self._reading:
@@ -417,11 +435,10 @@ class Connection(asyncio.BufferedProtocol):
         now, settings = self._clock(), self._settings
         if self._unwritable_until is not None and now > self._unwritable_until:
             self._refuse("the client does not take its responses")
-        elif self._frame_since is not None and self._reading:
-            size = max(self._frames.awaited, self._frames.buffered)
-            allowed = settings.frame_timeout_ms / 1000 + size / SLOWEST_BYTES_PER_S
-            if now - self._frame_since > allowed:
-                self._refuse(f"a request of {size} bytes did not arrive within {allowed:.0f} s")
+        elif self._sent_until is not None:
+            if self._behind_s() * 1000 > settings.frame_timeout_ms:
+                here, size = self._frames.buffered, self._frames.awaited
+                self._refuse(f"a request came too slowly: {here} of {size or 'unknown'} bytes are here")
         elif not self._queue and (now - self._active_at) * 1000 > settings.connections_idle_ms_max:
             _log.debug("connection.idle", peer=self.client.address)
             self.close()

@@ -97,7 +97,7 @@ class Server(Service):
         self._listening: dict[str, Listening] = {}
         self.requests = RequestMetrics(perf_counter)
         self.limits = ConnectionLimits(settings)
-        self.memory = RequestMemory(settings.queued_request_bytes_max)
+        self.memory = RequestMemory(settings.queued_request_bytes_max, perf_counter)
         self.quotas = quotas or ClientQuotas(perf_counter)
         self.settings = settings
         self.dispatch = Dispatch(handlers(self._tasks.start), self.requests, self._tasks.start)
@@ -109,7 +109,7 @@ class Server(Service):
         loop = asyncio.get_running_loop()
         settings = self.settings
         timeout_ms = min(settings.connections_idle_ms_max, settings.frame_timeout_ms)
-        sweep = Sweep(loop, min(SWEEP_ROUND_S_MAX, timeout_ms / 2000))
+        sweep = Sweep(loop, min(SWEEP_ROUND_S_MAX, timeout_ms / 2000), self.memory.look)
         shared = Shared(
             self.dispatch,
             settings,

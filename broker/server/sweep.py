@@ -4,6 +4,7 @@ Connections are spread over slots; one repeating timer looks at one slot a tick,
 looked at once a round and no tick takes long however many there are.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from rookery.broker.scheduler import Scheduler, Timer
@@ -16,10 +17,14 @@ class Sweepable(Protocol):
 
 
 class Sweep:
-    """A round of all slots takes `round_s` seconds, which is how late a deadline may be noticed."""
+    """A round of all slots takes `round_s` seconds, which is how late a deadline may be noticed; `each_tick` is
+    called sixteen times a round."""
 
-    def __init__(self, scheduler: Scheduler, round_s: float) -> None:
+    def __init__(
+        self, scheduler: Scheduler, round_s: float, each_tick: Callable[[], None] = lambda: None
+    ) -> None:
         self._scheduler = scheduler
+        self._each_tick = each_tick
         self._tick_s = round_s / SLOTS
         self._slots: list[dict[Sweepable, None]] = [{} for _ in range(SLOTS)]
         self._cursor = 0
@@ -47,5 +52,6 @@ class Sweep:
     def _tick(self) -> None:
         for connection in list(self._slots[self._cursor]):
             connection.close_if_overdue()
+        self._each_tick()
         self._cursor = (self._cursor + 1) % SLOTS
         self._timer = self._scheduler.call_later(self._tick_s, self._tick)

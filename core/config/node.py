@@ -169,13 +169,13 @@ QUEUED_MAX_REQUEST_BYTES = Option(
     "queued.max.request.bytes",
     Int(-1),
     512 * 1024 * 1024,
-    "Bytes of requests under way in all before reading pauses; -1 means no limit.",
+    "Bytes of large requests that have arrived in part, in all, before reading pauses; -1 means no limit.",
 )
 FRAME_TIMEOUT_MS = Option(
     "rookery.frame.timeout.ms",
     Int(1),
     30_000,
-    "A request that has begun must arrive in whole within this time.",
+    "So far behind 64 KB/s may a request that has begun, or an answer being taken, be before the connection is closed.",
 )
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = Option(
     "max.incremental.fetch.session.cache.slots", int32(0), 1000, "Fetch sessions kept at most."

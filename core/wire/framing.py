@@ -1,5 +1,6 @@
 """Bytes in, frames out: the four-byte size in front of every message, without a socket in sight."""
 
+import mmap
 from collections.abc import Iterator
 from struct import Struct as Layout
 
@@ -8,6 +9,10 @@ from rookery.core.wire.primitives import WireError
 _SIZE = Layout(">i")
 
 READ_SIZE = 64 * 1024
+READ_SIZE_MAX = 1 << 20
+"""Room handed out at once: more would not be faster, and whoever counts what arrives hears of it sooner."""
+_GROWTH = 4
+_ANONYMOUS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class FrameReader:
@@ -15,8 +20,11 @@ class FrameReader:
 
     The shell asks for room with `get_buffer`, reports what arrived with `received`, then goes through
     `frames()`. Each frame is a view into the buffer and is valid until the next `get_buffer`: whoever needs
-    it longer copies. A size below zero or above `limit` is refused as soon as its four bytes are there, and
-    the buffer grows with what has arrived, never with what was announced.
+    it longer copies. A size below zero or above `limit` is refused as soon as its four bytes are there.
+
+    Memory follows what has arrived, not what was announced: a grown buffer is address space, of which the
+    system gives each page when the first byte comes to lie in it. So it may grow in large steps, which spares
+    copying, and no byte of it is zeroed beforehand.
     """
 
     def __init__(self, limit: int, read_size: int = READ_SIZE, keep_size: int | None = None) -> None:
@@ -25,7 +33,7 @@ class FrameReader:
         self._read_size = read_size
         self._keep_size = 16 * read_size if keep_size is None else keep_size
         self._least_room = max(1, read_size // 2)
-        self._buffer = bytearray(read_size)
+        self._buffer: bytearray | mmap.mmap = bytearray(read_size)
         self._view = memoryview(self._buffer)
         self._start = 0  # first byte not yet given out
         self._filled = 0  # end of what has arrived
@@ -45,15 +53,6 @@ class FrameReader:
         size: int = _SIZE.unpack_from(self._buffer, self._start)[0] + 4
         return size if here < size else 0
 
-    def reserve(self) -> None:
-        """Make room for all of the awaited frame at once, which spares copying it as the buffer grows.
-        Whoever calls this has decided that so large a frame may come."""
-        size = self.awaited + self._least_room
-        if size > len(self._buffer):
-            self._replace(size)
-        elif size > len(self._buffer) - self._start:
-            self._make_room()
-
     def shrink(self) -> None:
         """Give a grown buffer back between two frames: nobody is expected to send soon."""
         if self._start == self._filled and len(self._buffer) > self._read_size:
@@ -67,7 +66,7 @@ class FrameReader:
                 self._replace(self._read_size)
         elif len(self._buffer) - self._filled < self._least_room:
             self._make_room()
-        return self._view[self._filled :]
+        return self._view[self._filled : self._filled + READ_SIZE_MAX]
 
     def received(self, count: int) -> None:
         """`count` bytes were written into the buffer handed out last."""
@@ -91,15 +90,22 @@ class FrameReader:
         """Bring the unfinished frame to the front, in a larger buffer if it fills half of this one."""
         waiting = self._filled - self._start
         if waiting * 2 > len(self._buffer):
-            self._replace(len(self._buffer) * 2)
+            self._replace(self._grown())
         else:
             self._view[:waiting] = self._view[self._start : self._filled]
             self._start, self._filled = 0, waiting
 
+    def _grown(self) -> int:
+        """Enough for the whole frame if that is a reasonable multiple of what is here, or if this buffer is
+        too large to be kept anyway."""
+        size = len(self._buffer)
+        needed = max(2 * size, 1 << (self.awaited + self._least_room).bit_length())
+        return needed if size >= self._keep_size else min(needed, _GROWTH * size)
+
     def _replace(self, size: int) -> None:
         """Views of the old buffer may still be held somewhere, so it is left behind rather than resized."""
         waiting = self._view[self._start : self._filled]
-        self._buffer = bytearray(size)
+        self._buffer = bytearray(size) if size <= self._read_size else mmap.mmap(-1, size, _ANONYMOUS)
         self._view = memoryview(self._buffer)
         self._view[: len(waiting)] = waiting
         self._start, self._filled = 0, len(waiting)

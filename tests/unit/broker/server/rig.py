@@ -58,9 +58,9 @@ class Rig:
         self.handler = Scripted(script)
         self.metrics = RequestMetrics(self.scheduler.time)
         self.limits = ConnectionLimits(self.settings)
-        self.memory = RequestMemory(self.settings.queued_request_bytes_max)
+        self.memory = RequestMemory(self.settings.queued_request_bytes_max, self.scheduler.time)
         self.quotas = ClientQuotas(self.scheduler.time)
-        self.sweep = Sweep(self.scheduler, 1.0)
+        self.sweep = Sweep(self.scheduler, 1.0, self.memory.look)
         self.sweep.start()
         self.shared = Shared(
             Dispatch([self.handler], self.metrics, no_tasks),

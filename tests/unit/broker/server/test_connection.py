@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rookery.broker.server.client import Call
-from rookery.broker.server.connection import LARGE_REQUEST, PASS_S, READ_AHEAD, READ_SIZE, SILENCE_S
+from rookery.broker.server.connection import PASS_S, READ_AHEAD, READ_SIZE, SILENCE_S, SLOWEST_BYTES_PER_S
 from rookery.broker.server.pending import Pending
 from rookery.core.respite import RESPITE_S_MAX
 from rookery.core.wire.apis.metadata import METADATA
@@ -250,37 +250,6 @@ def test_answers_behind_a_wait_are_bounded_too() -> None:
     assert client.answers() == ["free", *(str(number) for number in range(10))]
 
 
-def test_large_requests_wait_for_memory_and_small_ones_do_not() -> None:
-    rig = Rig(queued_request_bytes_max=LARGE_REQUEST)
-    first, second, small = rig.client(), rig.client(), rig.client()
-    large = frame_of("large", filler=2 * LARGE_REQUEST)
-    first.receive(large[:1000])
-    assert rig.memory.used == len(large)
-    second.receive(large)
-    assert second.in_network
-    assert not second.transport.reading
-    small.receive(frame_of("small"))
-    assert small.answers() == ["small"]
-    first.receive(large[1000:])
-    assert first.answers() == ["large"]
-    assert second.transport.reading
-    assert rig.memory.used == len(large)
-    second.leave()
-    assert (rig.memory.used, rig.memory.waiting) == (0, 0)
-
-
-def test_a_waiting_client_that_leaves_gives_up_its_place_for_memory() -> None:
-    rig = Rig(queued_request_bytes_max=1)
-    first, second = rig.client(), rig.client()
-    large = frame_of("large", filler=2 * LARGE_REQUEST)
-    first.receive(large[:1000])
-    second.receive(large)
-    second.leave()
-    first.leave()
-    assert (rig.memory.used, rig.memory.waiting) == (0, 0)
-    assert not second.transport.reading
-
-
 # --- what ends a connection -------------------------------------------------------------------------------
 
 
@@ -348,11 +317,26 @@ def test_a_request_that_arrives_a_byte_at_a_time_is_given_up() -> None:
 def test_a_large_request_gets_the_time_it_needs() -> None:
     rig = Rig(frame_timeout_ms=1000)
     client = rig.client()
-    large = frame_of("large", filler=640 * 1024)  # ten seconds at the slowest rate allowed
-    client.receive(large[:1000])
-    rig.scheduler.advance(10.0)
-    assert client.is_open
-    rig.scheduler.advance(3.0)
+    large = frame_of("large", filler=10 * SLOWEST_BYTES_PER_S)
+    for start in range(0, len(large), SLOWEST_BYTES_PER_S):
+        rig.scheduler.advance(1.0)
+        client.receive(large[start : start + SLOWEST_BYTES_PER_S])
+    assert client.answers() == ["large"]
+
+
+def test_what_was_sent_early_buys_no_time_to_be_silent_later() -> None:
+    rig = Rig(frame_timeout_ms=1000)
+    client = rig.client()
+    client.receive(frame_of("large", filler=50 * SLOWEST_BYTES_PER_S)[: 40 * SLOWEST_BYTES_PER_S])
+    rig.scheduler.advance(2.1)
+    assert not client.is_open
+
+
+def test_what_was_only_announced_buys_no_time() -> None:
+    rig = Rig(frame_timeout_ms=1000)
+    client = rig.client()
+    client.receive(frame_of("large", filler=50 * SLOWEST_BYTES_PER_S)[:14])
+    rig.scheduler.advance(2.1)
     assert not client.is_open
 
 
@@ -486,6 +470,6 @@ def test_a_receive_buffer_grows_with_what_comes_and_shrinks_in_silence() -> None
     assert len(client.connection.get_buffer(-1)) == READ_SIZE
     client.receive(frame_of("large", filler=1 << 20))
     assert client.answers() == ["large"]
-    assert len(client.connection.get_buffer(-1)) > 1 << 20, "the next large request finds its place"
+    assert len(client.connection.get_buffer(-1)) > READ_SIZE, "the next large request finds its place"
     rig.scheduler.advance(SILENCE_S + 2.0)
     assert len(client.connection.get_buffer(-1)) == READ_SIZE
