@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 
+from tests.cluster.ends import ends
 from tests.cluster.load import Load
 from tests.cluster.local import wait_for
 from tests.cluster.networked import NetworkedCluster, networked_cluster
@@ -15,6 +16,8 @@ TOPIC, PARTITIONS = "orders", 3
 ROUNDS_PER_CHECK = 10
 AFTER_FAULT = 50
 FAULTS = ("kill", "kill", "pause", "stop", "cut from nodes", "cut from all")
+DELETING = {"retention.ms": "60000", "segment.ms": "5000"}
+"""Records are deleted after a minute: later than any consumer that follows can need them."""
 IMPATIENT = {"socket.timeout.ms": 4000, "topic.metadata.refresh.interval.ms": 1000}
 
 
@@ -29,8 +32,10 @@ def main(budget_s: float) -> dict[str, object]:
         broker__heartbeat__interval__ms="500",
         replica__lag__time__max__ms="2000",
         leader__imbalance__check__interval__seconds="5",
+        log__retention__check__interval__ms="1000",
+        log__segment__delete__delay__ms="1000",
     ) as cluster:
-        cluster.create_topic(TOPIC, PARTITIONS, 3, {"min.insync.replicas": "2"})
+        cluster.create_topic(TOPIC, PARTITIONS, 3, {"min.insync.replicas": "2", **DELETING})
         gaps: list[float] = []
         while time.monotonic() < deadline:
             with Load(cluster, TOPIC, PARTITIONS, IMPATIENT) as load:
@@ -38,7 +43,8 @@ def main(budget_s: float) -> dict[str, object]:
                     gaps.append(_round(cluster, load, rng, totals))
                     if time.monotonic() >= deadline:
                         break
-            check_history_and_replicas(cluster, load, TOPIC, PARTITIONS)
+            check_history_and_replicas(cluster, load, TOPIC, PARTITIONS, deleting=True)
+            totals["deleted up to"] = sum(ends(cluster, TOPIC, index)[0] for index in range(PARTITIONS))
             totals["acknowledged"] += load.acked
     return {"seed": seed, **totals, "longest gap s": round(max(gaps), 2)}
 
