@@ -89,8 +89,7 @@ class InSyncSets(Service):
 
     def _send_pending(self, partition: Partition) -> None:
         """What was proposed before this service ran."""
-        leading = partition.leading
-        proposal = leading.pending_proposal() if leading is not None else None
+        proposal = partition.pending_proposal()
         if proposal is not None and self._group is not None:
             self._group.create_task(self._send(partition, proposal))
 
@@ -110,7 +109,7 @@ class InSyncSets(Service):
             partition_epoch=proposal.partition_epoch,
             new_isr=tuple(IsrMember(*pair) for pair in zip(proposal.isr, proposal.broker_epochs, strict=True)),
         )
-        while partition.leading is not None and partition.leading.pending_proposal() == proposal:
+        while partition.pending_proposal() == proposal:
             try:
                 code = await self._controller.alter_partition(change)
             except KafkaError as error:
@@ -120,8 +119,7 @@ class InSyncSets(Service):
             self.failed_updates += 1
             _log.warning("isr.refused", partition=str(partition.topic_partition), error=code.name)
             if code in _REFUSED:
-                if partition.leading is not None and partition.leading.pending_proposal() == proposal:
-                    partition.leading.on_refused()  # and not a later one, which may yet be taken
+                partition.on_refused(proposal)
                 return
             # whatever the reason: while the metadata log brings nothing newer, the proposal stands and nobody
             # else will make another

@@ -250,6 +250,15 @@ class Partition:
         if moved.proposal is not None:
             self._peers.propose(self, moved.proposal)
 
+    def pending_proposal(self) -> Proposal | None:
+        """The change of the ISR that is under way."""
+        return None if self.leading is None else self.leading.pending_proposal()
+
+    def on_refused(self, proposal: Proposal) -> None:
+        """The controller did not take a proposal and never will."""
+        if self.leading is not None:
+            self._moved(self.leading.on_refused(proposal, self._peers.now_ms(), self._peers.may_join))
+
     def on_follower_fetch(self, node_id: int, *, offset: int, log_start: int, broker_epoch: int) -> None:
         """A follower asks for `offset` as leader epoch and log history allow: all below it is on its disk."""
         leading = self.leading

@@ -61,41 +61,6 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingExpand:
-    """A replica's entry was proposed: it counts already."""
-
-    committed: Committed
-    joining: int
-
-    @property
-    def maximal(self) -> frozenset[int]:
-        return self.committed.isr | {self.joining}
-
-    @property
-    def proposed(self) -> frozenset[int]:
-        return self.maximal
-
-
-@dataclass(frozen=True, slots=True)
-class PendingShrink:
-    """The removal of replicas was proposed: they still count."""
-
-    committed: Committed
-    leaving: frozenset[int]
-
-    @property
-    def maximal(self) -> frozenset[int]:
-        return self.committed.isr
-
-    @property
-    def proposed(self) -> frozenset[int]:
-        return self.committed.isr - self.leaving
-
-
-Pending = PendingExpand | PendingShrink
-
-
-@dataclass(frozen=True, slots=True)
 class Proposal:
     """A change of the ISR to be asked of the controller, valid only for this leader and partition epoch."""
 
@@ -103,6 +68,32 @@ class Proposal:
     broker_epochs: tuple[int, ...]
     leader_epoch: int
     partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingExpand:
+    """A replica's entry was proposed: it counts already."""
+
+    committed: Committed
+    joining: int
+    sent: Proposal
+    """What was proposed, whatever its members do meanwhile: the answer is about this and nothing else."""
+
+    @property
+    def maximal(self) -> frozenset[int]:
+        return self.committed.isr | {self.joining}
+
+
+@dataclass(frozen=True, slots=True)
+class PendingShrink:
+    """The removal of replicas was proposed: they still count."""
+
+    committed: Committed
+    sent: Proposal
+
+    @property
+    def maximal(self) -> frozenset[int]:
+        return self.committed.isr
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +246,8 @@ class LeaderState:
                 or not self.followers[node].in_time(self.log_end, now_ms, self.terms.lag_ms_max)
             )
             if late:
-                self.isr = PendingShrink(self.isr, late)
-                proposal = self._proposal(self.isr)
+                proposal = self._proposal(self.isr, self.isr.isr - late)
+                self.isr = PendingShrink(self.isr, proposal)
         return Moved(high_watermark=self._advance(now_ms, may_join), proposal=proposal)
 
     def on_committed(
@@ -280,14 +271,17 @@ class LeaderState:
         self.isr = Committed(frozenset(isr), partition_epoch)
         return Moved(high_watermark=self._advance(now_ms, may_join))
 
-    def on_refused(self) -> None:
-        """The controller did not take the proposal and never will: back to what is committed. Any other failure
-        leaves it pending until the metadata log tells how it ended."""
+    def on_refused(self, proposal: Proposal, now_ms: int, may_join: MayJoin) -> Moved:
+        """The controller did not take the proposal and never will: back to what is committed, unless another is
+        under way. Any other failure leaves it pending until the metadata log tells how it ended."""
+        if self.pending_proposal() != proposal:
+            return NOTHING
         self.isr = self.committed
+        return Moved(high_watermark=self._advance(now_ms, may_join))
 
     def pending_proposal(self) -> Proposal | None:
         """The proposal under way, to be sent again after a failure that passes."""
-        return None if isinstance(self.isr, Committed) else self._proposal(self.isr)
+        return None if isinstance(self.isr, Committed) else self.isr.sent
 
     # --- decisions ------------------------------------------------------------------------------------------
 
@@ -297,21 +291,22 @@ class LeaderState:
         follower = self.followers[node]
         if follower.log_end < self.high_watermark or follower.log_end < self.epoch_start:
             return None
-        self.isr = PendingExpand(self.isr, node)
-        return self._proposal(self.isr)
+        proposal = self._proposal(self.isr, self.isr.isr | {node})
+        self.isr = PendingExpand(self.isr, node, proposal)
+        return proposal
 
     def _eligible(self, node: int, may_join: MayJoin) -> bool:
         """Alive, not stopping, and the very incarnation that is registered."""
         registered = may_join(node)
         return registered is not None and self.followers[node].broker_epoch == registered
 
-    def _proposal(self, pending: Pending) -> Proposal:
-        members = tuple(node for node in self.replicas if node in pending.proposed)
+    def _proposal(self, committed: Committed, isr: frozenset[int]) -> Proposal:
+        members = tuple(node for node in self.replicas if node in isr)
         return Proposal(
             isr=members,
             broker_epochs=tuple(self._broker_epoch(node) for node in members),
             leader_epoch=self.leader_epoch,
-            partition_epoch=pending.committed.partition_epoch,
+            partition_epoch=committed.partition_epoch,
         )
 
     def _broker_epoch(self, node: int) -> int:

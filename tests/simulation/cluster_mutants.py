@@ -174,8 +174,9 @@ def _propose_at_watermark(state: LeaderState, node: int, may_join: Any) -> Propo
     in_sync = isinstance(state.isr, (PendingExpand, PendingShrink)) or node in state.committed.isr
     if in_sync or not state._eligible(node, may_join) or state.followers[node].log_end < state.high_watermark:
         return None
-    state.isr = PendingExpand(state.committed, node)
-    return state._proposal(state.isr)
+    proposal = state._proposal(state.committed, state.committed.isr | {node})
+    state.isr = PendingExpand(state.committed, node, proposal)
+    return proposal
 
 
 def _eligible_by_name(state: LeaderState, node: int, may_join: Any) -> bool:
@@ -309,7 +310,7 @@ MUTANTS = (
         "pending shrink counted",
         "the high watermark no longer waits for replicas whose removal is only proposed",
         LOSS,
-        ((PendingShrink, "maximal", property(lambda pending: pending.proposed)),),
+        ((PendingShrink, "maximal", property(lambda pending: frozenset(pending.sent.isr))),),
         _with("cut_leader_from_controller", "pause", "cut_pair", lag_ms=500),
     ),
     Mutant(

@@ -176,10 +176,37 @@ def test_a_refused_proposal_goes_back_to_what_is_committed() -> None:
     state = leader(isr=(1, 2))
     fetch(state, 2, 100)
     proposal = fetch(state, 3, 100).proposal
+    assert proposal is not None
     assert state.pending_proposal() == proposal
-    state.on_refused()
+    state.on_refused(proposal, 0, alive)
     assert state.isr == Committed(frozenset({1, 2}), 7)
     assert state.pending_proposal() is None
+
+
+@pytest.mark.invariant("P10")
+def test_a_proposal_stays_what_was_sent_whatever_its_members_do() -> None:
+    """The answer is about the follower's earlier life: it must still be known as the answer to this proposal."""
+    state = leader(isr=(1, 2))
+    fetch(state, 2, 100)
+    proposal = fetch(state, 3, 100).proposal
+    assert proposal is not None
+    fetch(state, 3, 0, broker_epoch=31)
+    assert state.pending_proposal() == proposal
+    state.on_refused(proposal, 0, alive)
+    assert isinstance(state.isr, Committed)
+
+
+@pytest.mark.invariant("P2")
+def test_the_high_watermark_moves_on_when_whom_it_waited_for_is_refused() -> None:
+    state = leader(isr=(1, 2))
+    fetch(state, 2, 100)
+    proposal = fetch(state, 3, 100).proposal
+    assert proposal is not None
+    state.on_append(150, 0, alive)
+    fetch(state, 2, 150)
+    assert state.high_watermark == 100
+    assert state.on_refused(proposal, 0, lambda node: None if node == 3 else EPOCHS[node]).high_watermark
+    assert state.high_watermark == 150
 
 
 def test_old_news_changes_nothing() -> None:
@@ -249,7 +276,7 @@ class Histories(RuleBasedStateMachine):
         proposal = self.state.pending_proposal()
         assert proposal is not None
         if not accept:
-            self.state.on_refused()
+            self.state.on_refused(proposal, self.now, self.may_join)
             return
         self.partition_epoch += 1
         self.committed_isr = set(proposal.isr)
