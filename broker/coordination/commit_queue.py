@@ -50,9 +50,8 @@ class CommitQueue:
 
     def close(self, error: KafkaError) -> None:
         """Nothing of it will be known here any more."""
-        if self._parked is not None:
-            self._waiters.forget(self._parked)
-            self._parked = None
+        self._waiters.forget(self._parked)
+        self._parked = None
         self._refuse(len(self._owed), error)
 
     def _refuse(self, count: int, error: KafkaError) -> None:

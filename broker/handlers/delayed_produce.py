@@ -51,10 +51,11 @@ class DelayedProduce:
         return [written.partition for written in self._waiting]
 
     def try_complete(self, changed: Sequence[Partition]) -> bool:
+        touched = set(changed)
         self._waiting = [
             written
             for written in self._waiting
-            if written.partition not in changed or not self._settled(written)
+            if written.partition not in touched or not self._settled(written)
         ]
         if self._waiting:
             return False

@@ -67,7 +67,7 @@ class FetchHandler:
         read = fetch.read
         if (
             read.answer_now
-            or read.bytes >= request.min_bytes
+            or read.bytes >= read.bytes_min
             or request.max_wait_ms <= 0
             or not fetch.wanted
         ):
@@ -113,10 +113,11 @@ class FetchHandler:
     def _park(self, fetch: Fetch, request: FetchRequest) -> Pending[Any]:
         pending: Pending[Any] = Pending()
         fetch.wait()
-        delayed = DelayedFetch(fetch, request.min_bytes, pending)
+        delayed = DelayedFetch(fetch, pending)
         parked = self._waiters.park(delayed, delayed.partitions, request.max_wait_ms / 1000)
-        pending.on_abandon = lambda: self._waiters.forget(parked)
-        if fetch.read.is_follower:
-            # a follower that sends more has partitions to add: they must not wait for the others' data
-            pending.on_hurry = lambda: self._waiters.expire(parked)
+        if parked is not None:
+            pending.on_abandon = lambda: self._waiters.forget(parked)
+            if fetch.read.is_follower:
+                # a follower that sends more has partitions to add: they must not wait for the others' data
+                pending.on_hurry = lambda: self._waiters.expire(parked)
         return pending

@@ -53,12 +53,14 @@ class FetchRead:
         self._call = call
         self._wanted = wanted
         self._bytes_max = min(request.max_bytes, RESPONSE_BYTES_MAX)
+        self.bytes_min = min(request.min_bytes, self._bytes_max)
+        """Fewer bytes are not worth an answer before the time is up."""
         self._replica, self._replica_epoch = replica_of(request)
         self.is_follower = self._replica >= 0
         self._of_leader = self.is_follower or call.version < RACKS_FROM
         self._rack = "" if self._of_leader else request.rack_id
         self._preferred = preferred
-        self._tells_watermarks = preferred is not None and self.is_follower and in_session
+        self.tells_watermarks = preferred is not None and self.is_follower and in_session
         """Consumers may read from followers: these hear at once of what is committed."""
         self._heard = False
         self._isolation = Isolation.HIGH_WATERMARK
@@ -73,7 +75,8 @@ class FetchRead:
         self.endpoints: dict[int, NodeEndpoint] = {}
         self.bytes = 0
         self.answer_now = False
-        """Something in it must not wait: an error, or a follower's log that has to be cut."""
+        """Something in it must not wait: an error, a follower's log that has to be cut, or the rest of the data, which
+        lies in the next segment and comes with the next fetch."""
 
     def read(self, first: int = 0) -> None:
         """Read everything; `first` is where to begin, so that each partition is first at some time."""
@@ -90,7 +93,7 @@ class FetchRead:
                 self.partitions[place] = one.quiet.partition
                 continue
             data = found[place] = self._read_one(place, one, left, self.bytes == 0)
-            if self._tells_watermarks and data.high_watermark > one.high_watermark:
+            if self.tells_watermarks and data.high_watermark > one.high_watermark:
                 self.answer_now = True
             size = len(data.records or b"")
             left -= size
@@ -129,6 +132,8 @@ class FetchRead:
             if is_limited and self._quota.exceeded:
                 bytes_max, min_one = 0, False
             read = partition.read(offset, bytes_max, self._isolation, min_one=min_one)
+            if 0 < len(read.data) < bytes_max and read.next_offset < partition.log.bound(self._isolation):
+                self.answer_now = True
             if is_limited:
                 self._quota.took(len(read.data))
         except KafkaError as error:
@@ -185,10 +190,6 @@ class FetchRead:
             records=b"",
         )
 
-    def owes_watermark(self, partition: Partition, wanted: Wanted) -> bool:
-        """Whether this follower, from which consumers may read, has yet to hear what is committed."""
-        return self._tells_watermarks and partition.log.high_watermark > wanted.high_watermark
-
     def _acknowledged(self, partition: Partition, asked: FetchPartition) -> None:
         """What a follower asks for tells what it has: said once, when the request comes."""
         partition.on_follower_fetch(
@@ -203,11 +204,20 @@ class FetchRead:
         in_sync = self._replica in partition.state.isr
         return self._quota.applies_to(Replica(partition.settings.leader_throttled, partition.index, in_sync))
 
-    def until(self, partition: Partition) -> int:
-        """Where this reader's reading ends: a follower gets all there is, a consumer what is committed."""
-        if self.is_follower and self._quota.exceeded and self._is_limited(partition):
-            return NOTHING_NEW
-        return partition.log.bound(self._isolation)
+    def bytes_above(self, partition: Partition) -> int:
+        """Bytes that are appended, but lie above where this reader's reading ends."""
+        return 0 if self.is_follower else partition.log.bytes_above(self._isolation)
+
+    def ends(self, partitions: Sequence[Partition]) -> list[int]:
+        """Where this reader's reading of each ends: a follower gets all there is, a consumer what is committed."""
+        if not self.is_follower:
+            return [partition.log.bound(self._isolation) for partition in partitions]
+        if self._quota.exceeded:
+            return [
+                NOTHING_NEW if self._is_limited(partition) else partition.log.log.end_offset
+                for partition in partitions
+            ]
+        return [partition.log.log.end_offset for partition in partitions]
 
     def _refusal(self, wanted: Wanted, error: KafkaError) -> PartitionData:
         self.answer_now = True

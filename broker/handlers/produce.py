@@ -2,8 +2,8 @@
 
 Batches stay as they came: their header and checksum are checked, offset and epoch are written into the bytes
 where they lie, and those bytes go to the log. Only where a topic asks for it (another codec, keys on each
-record) is a batch opened, off the loop, and then the connection's later requests wait, so that batches reach
-the log in the order in which they were sent.
+record) is a batch opened, off the loop, and then the connection's later requests wait until it is written, so
+that batches reach the log in the order in which they were sent.
 
 acks=0 has no answer; if it fails, the closed connection tells. acks=1 answers when the batch is written
 (and on the device, where the topic asks for it), acks=all when all in-sync replicas have it. Versions 0 to

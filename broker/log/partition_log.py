@@ -18,7 +18,7 @@ from rookery.broker.log.producer_store import ProducerStore
 from rookery.broker.log.retention import Reason, SegmentFacts, deletable
 from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.disk import Buffer, Disk
-from rookery.core.errors import InvalidRecordError, OffsetOutOfRangeError
+from rookery.core.errors import InvalidRecordError, KafkaStorageError, OffsetOutOfRangeError
 from rookery.core.log import Appended, Log, LogDirFailed, LogRead, Segment
 from rookery.core.log.appending import Placed
 from rookery.core.types import TopicPartition
@@ -165,6 +165,17 @@ class PartitionLog:
         if isolation is Isolation.LOG_END:
             return self.log.end_offset
         return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
+
+    def bytes_above(self, isolation: Isolation) -> int:
+        """Bytes that are appended, but hidden from such a reader; 0 where the log cannot be read, which a read will
+        tell."""
+        bound = self.bound(isolation)
+        if bound >= self.log.end_offset:
+            return 0
+        try:
+            return self.log.size_from(bound)
+        except KafkaStorageError:
+            return 0
 
     # -- appending
 

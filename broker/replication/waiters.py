@@ -1,9 +1,10 @@
 """Requests that wait for a partition to move: acks=all for the high watermark, a fetch for data.
 
-A request is parked under every partition it waits for, with one timer. `wake` only notes that a partition
-has changed; once per pass of the loop each request touched by a change is asked, once, whether it can be
-answered now. So a thousand appends in one pass cost a parked fetch one look, and nothing is ever answered
-from inside an append.
+A request is parked under every partition it waits for, with one timer, and asked at once whether it can be
+answered: what it waits for may have happened between the moment it was decided to wait and this one, and then
+nobody would wake it. `wake` only notes that a partition has changed; once per pass of the loop each request
+touched by a change is asked, once, whether it can be answered now. So a thousand appends in one pass cost a
+parked fetch one look, and nothing is ever answered from inside an append.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -66,12 +67,16 @@ class Waiters(Generic[K]):
         """How many requests of this kind are parked: the purgatory's size."""
         return self._sizes.get(kind, 0)
 
-    def park(self, waiter: Waiter[K], keys: Iterable[K], timeout_s: float) -> Parked[K]:
+    def park(self, waiter: Waiter[K], keys: Iterable[K], timeout_s: float) -> Parked[K] | None:
+        """Keep `waiter` until it is answered; None if it was answered at once, because its wait was over already."""
         parked = Parked(waiter, tuple(dict.fromkeys(keys)))
         for key in parked.keys:
             self._by_key.setdefault(key, {})[parked] = None
         self._sizes[waiter.kind] = self._sizes.get(waiter.kind, 0) + 1
         parked.timer = self._scheduler.call_later(max(0.0, timeout_s), self.expire, parked)
+        if self._try(parked, parked.keys):
+            self.forget(parked)
+            return None
         return parked
 
     def wake(self, key: K) -> None:
@@ -81,9 +86,9 @@ class Waiters(Generic[K]):
                 self._scheduler.call_soon(self._pass)
             self._changed[key] = None
 
-    def forget(self, parked: Parked[K]) -> bool:
+    def forget(self, parked: Parked[K] | None) -> bool:
         """Take a request out; False if it had left already."""
-        if parked.timer is None:
+        if parked is None or parked.timer is None:
             return False
         parked.timer.cancel()
         parked.timer = None
@@ -105,7 +110,7 @@ class Waiters(Generic[K]):
             if parked.timer is not None and self._try(parked, keys):
                 self.forget(parked)
 
-    def _try(self, parked: Parked[K], keys: list[K]) -> bool:
+    def _try(self, parked: Parked[K], keys: Sequence[K]) -> bool:
         """One broken waiter must not keep the others from being looked at: this is their supervisor."""
         try:
             return parked.waiter.try_complete(keys)

@@ -321,6 +321,7 @@ class Connection(asyncio.BufferedProtocol):
         self._shared.metrics.waiting += 1
         if pending.blocks:
             self._barrier = awaited
+            pending.on_release = partial(self._released, awaited)
         pending.receive(partial(self._settled, awaited))
 
     def _settled(self, awaited: Awaited, response: Any, error: BaseException | None) -> None:
@@ -330,6 +331,9 @@ class Connection(asyncio.BufferedProtocol):
         self._shared.metrics.waiting -= 1
         if self._closed:
             return
+        if isinstance(error, Refused):
+            self._refuse(str(error))
+            return
         if error is not None:
             self._broken(awaited.call, error)
             return
@@ -338,9 +342,13 @@ class Connection(asyncio.BufferedProtocol):
             response = self._charge(awaited.call, awaited.request_size, response, seconds)
         awaited.ready(response)
         self._behind += awaited.size
+        self._released(awaited)
+
+    def _released(self, awaited: Awaited) -> None:
+        """Later requests need not wait for this one any more."""
         if self._barrier is awaited:
             self._barrier = None
-        if not self._draining:
+        if not self._draining and not self._closed:
             self._continue_soon()
 
     def _continue_soon(self) -> None:

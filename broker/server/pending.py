@@ -14,7 +14,9 @@ R = TypeVar("R")
 class Pending(Generic[R]):
     """Completed exactly once, by `complete` or `fail`; whatever comes after the first is ignored."""
 
-    __slots__ = ("_abandoned", "_done", "_error", "_receive", "_response", "blocks", "on_abandon", "on_hurry")
+    __slots__ = (
+        "_abandoned", "_done", "_error", "_receive", "_response", "blocks", "on_abandon", "on_hurry", "on_release",
+    )  # fmt: skip
 
     def __init__(self, *, blocks: bool = True) -> None:
         self.blocks = blocks
@@ -27,6 +29,8 @@ class Pending(Generic[R]):
         self._receive: Callable[[R | None, BaseException | None], None] | None = None
         self.on_abandon: Callable[[], object] | None = None
         """Called when nobody waits for the answer any more, so that a parked wait can be dropped."""
+        self.on_release: Callable[[], None] | None = None
+        """Called when it blocks no longer, though the answer is still awaited."""
         self.on_hurry: Callable[[], None] | None = None
         """Called when the client has sent more behind this request: a wait that could end now does."""
 
@@ -49,12 +53,16 @@ class Pending(Generic[R]):
             receiver(self._response, self._error)
 
     def follow(self, other: "Pending[R]") -> None:
-        """Have the outcome of `other` for one's own."""
+        """Have the outcome of `other` for one's own, and block no longer than it does."""
         if self._abandoned:
             other.abandon()
-        else:
-            self.on_abandon = other.abandon
-            other.receive(self._settle)
+            return
+        self.on_abandon = other.abandon
+        if self.blocks and not other.blocks:
+            self.blocks = False
+            if self.on_release is not None:
+                self.on_release()
+        other.receive(self._settle)
 
     def abandon(self) -> None:
         """The client has gone."""

@@ -130,6 +130,13 @@ class Log:
         """The segment whose range holds `offset`, and those after it."""
         return islice(self.segments, max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0), None)
 
+    def size_from(self, offset: int) -> int:
+        """Bytes from the batch that holds `offset` to the end."""
+        holding, *later = self._from(offset)
+        if later:
+            self._use(holding)
+        return holding.size - holding.seek(offset) + sum(segment.size for segment in later)
+
     # appending
 
     def append_as_leader(

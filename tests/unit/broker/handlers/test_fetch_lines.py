@@ -1,10 +1,12 @@
 """What readers rely on (checklist lines 32 to 41, but for sessions)."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
 
 from rookery.broker.handlers import fetch_read
+from rookery.broker.replication.partition import Partition
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.image import Endpoint
 from rookery.core.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
@@ -12,7 +14,7 @@ from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, Fe
 from rookery.core.wire.apis.produce import PRODUCE
 from rookery.core.wire.markers import Marker, MarkerType, build_marker
 from rookery.core.wire.records import batches, read_header
-from tests.unit.broker.talk import QuietBroker, Talk, batch_of, fetch_request, produce_request
+from tests.unit.broker.talk import NOW_MS, QuietBroker, Talk, batch_of, fetch_request, produce_request
 
 ALL_VERSIONS = range(4, 17)
 
@@ -90,6 +92,49 @@ async def test_line_32_bytes_that_are_not_committed_do_not_end_the_wait(broker: 
     assert offsets(answer.responses[0].partitions[0].records) == [0]
 
 
+async def test_line_32_bytes_that_were_there_before_count_when_they_are_committed(broker: QuietBroker) -> None:
+    """They were appended before the fetch came, and become readable while it waits."""
+    await broker.create("orders")
+    topic_id = broker.cluster.image.topic_ids["orders"]
+    broker.cluster.commit([PartitionChangeRecord(topic_id, 0, replicas=(1, 2), isr=(1, 2))])
+    reader, follower, writer = broker.talk(), broker.talk(), broker.talk()
+    batch = batch_of(b"x" * 100)
+    for _ in range(3):
+        writer.send(PRODUCE, 9, produce_request("orders", batch))
+    reader.send(FETCH, 12, fetch_request("orders", 0, max_wait_ms=500, min_bytes=3 * len(batch)))
+    follower.send(FETCH, 12, fetch_request("orders", 2, replica_id=2))
+    assert reader.receive() == [], "two of three are committed"
+    follower.send(FETCH, 12, fetch_request("orders", 3, replica_id=2))
+    (answer,) = reader.receive()
+    assert offsets(answer.responses[0].partitions[0].records) == [0, 1, 2]
+
+
+async def test_line_32_data_that_goes_on_in_the_next_segment_is_not_waited_for(broker: QuietBroker) -> None:
+    await broker.create("orders")
+    batch = batch_of(b"x" * 100)
+    for number in range(4):
+        if number == 1:
+            broker.partition("orders").log.roll(NOW_MS)
+        await broker.talk().produce("orders", batch)
+    answer = await broker.talk().fetch("orders", 0, max_wait_ms=60_000, min_bytes=4 * len(batch))
+    assert offsets(answer.records) == [0]
+    rest = await broker.talk().fetch("orders", 1, max_wait_ms=60_000, min_bytes=3 * len(batch))
+    assert offsets(rest.records) == [1, 2, 3]
+
+
+async def test_line_32_more_than_an_answer_can_hold_is_not_waited_for(broker: QuietBroker) -> None:
+    await broker.create("orders")
+    batch = batch_of(b"x" * 100)
+    for _ in range(4):
+        await broker.talk().produce("orders", batch)
+    reader = broker.talk()
+    reader.send(FETCH, 12, fetch_request(
+        "orders", 0, max_wait_ms=60_000, min_bytes=10 * len(batch), max_bytes=2 * len(batch)
+    ))  # fmt: skip
+    (answer,) = reader.receive()
+    assert offsets(answer.responses[0].partitions[0].records) == [0, 1]
+
+
 async def test_line_32_an_error_in_any_partition_is_answered_at_once(broker: QuietBroker) -> None:
     await broker.create("orders")
     reader = broker.talk()
@@ -138,14 +183,14 @@ async def test_waiting_fetches_are_woken_once_per_pass(
     batch = batch_of(b"x")
     reader.send(FETCH, 12, fetch_request("orders", 0, max_wait_ms=500, min_bytes=1 << 20))
     looks = 0
-    original = fetch_read.FetchRead.until
+    original = fetch_read.FetchRead.ends
 
-    def counting(self: fetch_read.FetchRead, partition: object) -> int:
+    def counting(self: fetch_read.FetchRead, partitions: Sequence[Partition]) -> list[int]:
         nonlocal looks
         looks += 1
-        return original(self, partition)  # type: ignore[arg-type]
+        return original(self, partitions)
 
-    monkeypatch.setattr(fetch_read.FetchRead, "until", counting)
+    monkeypatch.setattr(fetch_read.FetchRead, "ends", counting)
     for _ in range(50):
         writer.send(PRODUCE, 9, produce_request("orders", batch))
     broker.scheduler.run()

@@ -1,5 +1,6 @@
 """What producers rely on (checklist lines 23 to 31)."""
 
+import threading
 from collections.abc import Callable
 from struct import pack_into
 from uuid import UUID
@@ -19,6 +20,7 @@ from rookery.core.wire.apis.produce import (
 )
 from rookery.core.wire.records import Codec, Record, batches, build_batch, read_header, read_records
 from tests.unit.broker.talk import NOW_MS, QuietBroker, Talk, batch_of, fetch_request, produce_request
+from tests.unit.broker.waiting import until
 
 ALL_VERSIONS = range(3, 12)
 
@@ -425,6 +427,76 @@ async def test_line_31_order_holds_where_batches_are_looked_into_off_the_loop(br
         talk.send(PRODUCE, 9, produce_request("orders", numbered(sequence, b"%d" % sequence)))
     answers = [answer.responses[0].partition_responses[0] for answer in await talk.receive_some(10)]
     assert [(one.error_code, one.base_offset) for one in answers] == [(0, offset) for offset in range(10)]
+
+
+@pytest.mark.row(20)
+async def test_line_31_batches_that_were_looked_into_are_pipelined_while_earlier_ones_wait_for_replicas(
+    broker: QuietBroker,
+) -> None:
+    """Only until they are written do later requests wait, not until they are committed."""
+    await broker.create("table", cleanup_policy="compact")
+    share(broker, "table", isr=(1, 2))
+    talk = broker.talk()
+    for sequence in range(5):
+        talk.send(PRODUCE, 9, produce_request("table", numbered(sequence, b"%d" % sequence), acks=-1))
+
+    def written() -> bool:
+        broker.scheduler.run()
+        return broker.partition("table").log.end_offset == 5
+
+    await until(written)
+    assert talk.receive() == []
+    follower_fetch(broker.talk(), "table", 3)
+    assert [answer.responses[0].partition_responses[0].base_offset for answer in talk.receive()] == [0, 1, 2]
+    follower_fetch(broker.talk(), "table", 5)
+    assert [answer.responses[0].partition_responses[0].base_offset for answer in talk.receive()] == [3, 4]
+
+
+@pytest.mark.invariant("P4", "P11")
+@pytest.mark.parametrize(
+    ("leader", "told"), [(1, ErrorCode.NONE), (2, ErrorCode.NOT_LEADER_OR_FOLLOWER)], ids=["committed", "deposed"]
+)
+async def test_line_31_what_happens_to_one_batch_while_another_is_looked_into_is_not_missed(
+    broker: QuietBroker, leader: int, told: ErrorCode
+) -> None:
+    """The first batch of the request is settled before the request begins to wait: nothing will wake it."""
+    await broker.create("orders")
+    await broker.create("table", cleanup_policy="compact")
+    share(broker, "orders", isr=(1, 2))
+    looked_into = threading.Event()
+    broker.executor.submit(looked_into.wait)
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=60_000,
+        topic_data=[
+            TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=batch_of(b"x"))])
+            for name in ("orders", "table")
+        ],
+    )
+    talk = broker.talk()
+    talk.send(PRODUCE, 9, request)
+    assert (broker.partition("orders").log.end_offset, broker.partition("table").log.end_offset) == (1, 0)
+    if leader == 1:
+        follower_fetch(broker.talk(), "orders", 1)
+    else:
+        topic_id = broker.cluster.image.topic_ids["orders"]
+        broker.cluster.commit([PartitionChangeRecord(topic_id, 0, leader=leader)])
+    broker.scheduler.run()
+    looked_into.set()
+    (answer,) = await talk.receive_some(1)
+    codes = [topic.partition_responses[0].error_code for topic in answer.responses]
+    assert codes == [told, ErrorCode.NONE]
+    assert broker.waiters.size("Produce") == 0
+
+
+async def test_line_23_acks_0_that_fails_off_the_loop_closes_the_connection(broker: QuietBroker) -> None:
+    """As it does where nothing is looked into: the client's fault, and no error of ours."""
+    await broker.create("table", cleanup_policy="compact")
+    talk = broker.talk()
+    talk.send(PRODUCE, 9, produce_request("table", batch_of(b"x", key=None), acks=0))
+    await until(lambda: not talk.is_open)
+    assert not talk.transport.aborted
+    assert talk.transport.take_frames() == []
 
 
 # --- topics' own wishes -----------------------------------------------------------------------------------

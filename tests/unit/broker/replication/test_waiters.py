@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rookery.broker.replication.waiters import Waiters
+from rookery.broker.replication.waiters import Parked, Waiters
 from tests.unit.broker.server.fakes import FakeScheduler
 
 
@@ -37,10 +37,58 @@ def rig() -> tuple[FakeScheduler, Waiters[str]]:
     return scheduler, Waiters(scheduler)
 
 
+def park(waiters: Waiters[str], waiter: Recorder, keys: Sequence[str], timeout_s: float) -> Parked[str]:
+    """Park somebody who has to wait; the look that comes with it is not counted."""
+    parked = waiters.park(waiter, keys, timeout_s)
+    assert parked is not None
+    assert waiter.looks == [list(dict.fromkeys(keys))]
+    waiter.looks.clear()
+    return parked
+
+
+def test_who_parks_is_looked_at_once_it_is_parked() -> None:
+    """What it waits for may have happened before, and then nobody wakes it."""
+    scheduler, waiters = rig()
+    waiter = Recorder()
+    waiter.done = True
+    assert waiters.park(waiter, ["a", "b"], 10.0) is None
+    assert (waiter.looks, waiters.size("Fetch"), scheduler.timers) == ([["a", "b"]], 0, 0)
+    waiters.wake("a")
+    scheduler.advance(20.0)
+    assert (len(waiter.looks), waiter.expired) == (1, 0)
+    assert not waiters.forget(None)
+
+
+def test_what_happens_during_the_first_look_is_not_missed() -> None:
+    scheduler, waiters = rig()
+    waiter = Recorder()
+    look = waiter.try_complete
+
+    def look_and_wake(changed: Sequence[str]) -> bool:
+        if not waiter.looks:
+            waiters.wake("a")
+        return look(changed)
+
+    waiter.try_complete = look_and_wake  # type: ignore[method-assign]
+    waiters.park(waiter, ["a"], 10.0)
+    waiter.done = True
+    scheduler.run()
+    assert (len(waiter.looks), waiters.size("Fetch")) == (2, 0)
+
+
+def test_who_breaks_at_the_first_look_leaves_nothing_behind() -> None:
+    scheduler, waiters = rig()
+    waiter = Recorder()
+    waiter.broken = True
+    assert waiters.park(waiter, ["a"], 10.0) is None
+    assert [type(error) for error in waiter.failed] == [ZeroDivisionError]
+    assert (waiters.size("Fetch"), scheduler.timers) == (0, 0)
+
+
 def test_many_changes_cost_one_look_in_one_pass() -> None:
     scheduler, waiters = rig()
     waiter = Recorder()
-    waiters.park(waiter, ["a", "b", "c"], 10.0)
+    park(waiters, waiter, ["a", "b", "c"], 10.0)
     for _ in range(100):
         waiters.wake("a")
         waiters.wake("b")
@@ -52,7 +100,7 @@ def test_many_changes_cost_one_look_in_one_pass() -> None:
 
 def test_what_nobody_waits_for_costs_nothing() -> None:
     scheduler, waiters = rig()
-    waiters.park(Recorder(), ["a"], 10.0)
+    park(waiters, Recorder(), ["a"], 10.0)
     waiters.wake("b")
     assert scheduler.is_idle
 
@@ -61,7 +109,7 @@ def test_what_nobody_waits_for_costs_nothing() -> None:
 def test_done_requests_leave_with_their_timer() -> None:
     scheduler, waiters = rig()
     waiter = Recorder("Produce")
-    waiters.park(waiter, ["a", "b"], 10.0)
+    park(waiters, waiter, ["a", "b"], 10.0)
     assert (waiters.size("Produce"), waiters.size("Fetch")) == (1, 0)
     waiter.done = True
     waiters.wake("a")
@@ -75,7 +123,7 @@ def test_done_requests_leave_with_their_timer() -> None:
 def test_a_request_times_out_once() -> None:
     scheduler, waiters = rig()
     waiter = Recorder()
-    waiters.park(waiter, ["a"], 0.5)
+    park(waiters, waiter, ["a"], 0.5)
     scheduler.advance(0.4)
     assert waiter.expired == 0
     waiters.wake("a")
@@ -88,7 +136,7 @@ def test_a_request_times_out_once() -> None:
 def test_a_forgotten_request_hears_nothing_more() -> None:
     scheduler, waiters = rig()
     waiter = Recorder()
-    parked = waiters.park(waiter, ["a"], 0.5)
+    parked = park(waiters, waiter, ["a"], 0.5)
     waiters.wake("a")
     assert waiters.forget(parked)
     assert not waiters.forget(parked)
@@ -99,9 +147,9 @@ def test_a_forgotten_request_hears_nothing_more() -> None:
 def test_a_broken_request_does_not_keep_others_from_being_looked_at() -> None:
     scheduler, waiters = rig()
     broken, fine = Recorder(), Recorder()
+    park(waiters, broken, ["a"], 1.0)
+    park(waiters, fine, ["a"], 1.0)
     broken.broken = fine.done = True
-    waiters.park(broken, ["a"], 1.0)
-    waiters.park(fine, ["a"], 1.0)
     waiters.wake("a")
     scheduler.run()
     assert [type(error) for error in broken.failed] == [ZeroDivisionError]
@@ -111,8 +159,8 @@ def test_a_broken_request_does_not_keep_others_from_being_looked_at() -> None:
 def test_a_request_may_wait_for_the_same_thing_twice() -> None:
     scheduler, waiters = rig()
     waiter = Recorder()
+    park(waiters, waiter, ["a", "a"], 1.0)
     waiter.done = True
-    waiters.park(waiter, ["a", "a"], 1.0)
     waiters.wake("a")
     scheduler.run()
     assert waiter.looks == [["a"]]
@@ -122,8 +170,8 @@ def test_a_request_may_wait_for_the_same_thing_twice() -> None:
 def test_waking_from_within_a_look_takes_another_pass() -> None:
     scheduler, waiters = rig()
     first, second = Recorder(), Recorder()
-    waiters.park(second, ["b"], 1.0)
-    waiters.park(first, ["a"], 1.0)
+    park(waiters, second, ["b"], 1.0)
+    park(waiters, first, ["a"], 1.0)
     look = first.try_complete
 
     def look_and_wake(changed: Sequence[str]) -> bool:

@@ -135,6 +135,23 @@ def test_behind_a_request_that_blocks_nothing_starts() -> None:
     assert client.answers() == ["free-1", "wait-1", "later"]
 
 
+@pytest.mark.row(20)
+def test_behind_a_request_whose_work_is_done_others_start() -> None:
+    """It blocks while it works, and lets others start when only its answer is awaited; that still comes first."""
+    waits = Waits()
+    rig = Rig(waits)
+    client = rig.client()
+    client.receive(frame_of("wait-1") + frame_of("later"))
+    answered: Pending[Any] = Pending(blocks=False)
+    waits.pending["wait-1"].follow(answered)
+    assert client.answers() == []
+    assert rig.handler.handled == ["wait-1", "later"]
+    client.connection.finish()
+    assert client.is_open, "what was done has to be answered"
+    answered.complete(answer("wait-1"))
+    assert client.answers() == ["wait-1", "later"]
+
+
 def test_answers_that_become_ready_together_leave_in_one_write() -> None:
     waits = Waits()
     rig = Rig(waits)
