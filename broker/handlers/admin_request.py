@@ -1,15 +1,19 @@
 """Requests that only the controller can decide: passed on, and answered when this broker sees the result."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
+from uuid import UUID
 
 from rookery.broker.handlers.ports import ClusterView
 from rookery.core.errors import RequestTimedOutError
 from rookery.core.metadata.image import Image
+from rookery.core.metadata.requests import TopicAnswer
 
 R = TypeVar("R")
 TIMEOUT_S_MIN = 0.001
+LEADERS_WITHIN_S = 1.0
+"""New partitions get their replicas within a few disk writes; who waits longer, waits for a broker that just died."""
 
 
 async def decide(
@@ -35,3 +39,15 @@ async def decide(
             f"the change was made, but did not reach broker {cluster.node_id} within {timeout_ms} ms"
         )
     return answer
+
+
+async def until_led(cluster: ClusterView, answers: Iterable[TopicAnswer]) -> None:
+    """Wait a little until the leaders of new partitions have reported their replicas, so that the client's first
+    look at them finds leaders. The partitions are there all the same if that takes longer."""
+    ids = [answer.topic_id for answer in answers if not answer.error]
+    await cluster.until(lambda image: all(_led(image, topic_id) for topic_id in ids), LEADERS_WITHIN_S)
+
+
+def _led(image: Image, topic_id: UUID) -> bool:
+    topic = image.topics.get(topic_id)
+    return topic is None or all(each.leader_reported or not each.has_leader for each in topic.partitions.values())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.admin_request import decide, until_led
 from rookery.broker.handlers.mutations import Mutations
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
 from rookery.broker.quotas.client_quotas import ClientQuotas
@@ -54,6 +54,8 @@ class CreatePartitionsHandler:
         except KafkaError as error:
             topics = [TopicAnswer(topic.name, error=error.code, message=error.message) for topic in asked]
             reply = CreatePartitionsReply(tuple(topics))
+        if not request.validate_only:
+            await until_led(self._cluster, reply.topics)
         mutations.settle(sum(new(topic.name) for topic in reply.topics if not topic.error))
         answered = [*reply.topics, *(mutations.refusal(topic.name) for topic in held)]
         return CreatePartitionsResponse(

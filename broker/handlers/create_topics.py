@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.admin_request import decide, until_led
 from rookery.broker.handlers.config_entries import ConfigView
 from rookery.broker.handlers.mutations import Mutations
 from rookery.broker.handlers.ports import ClusterView, ControllerPort
@@ -60,6 +60,8 @@ class CreateTopicsHandler:
         except KafkaError as error:
             answers = [TopicAnswer(topic.name, error=error.code, message=error.message) for topic in topics]
             reply = CreateTopicsReply(tuple(answers))
+        if not request.validate_only:
+            await until_led(self._cluster, reply.topics)
         mutations.settle(sum(topic.partitions for topic in reply.topics if not topic.error))
         answered = [*reply.topics, *(mutations.refusal(topic.name) for topic in held)]
         return CreateTopicsResponse(

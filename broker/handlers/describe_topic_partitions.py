@@ -73,7 +73,7 @@ def _described(image: Image, topic: Topic, indexes: list[int]) -> DescribeTopicP
 
 
 def _partition(image: Image, index: int, partition: Partition) -> DescribeTopicPartitionsResponsePartition:
-    leads = image.active(partition.leader)
+    leads = image.active(partition.leader) and partition.leader_reported
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if leads else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,

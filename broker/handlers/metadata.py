@@ -2,8 +2,9 @@
 
 No topics means all of them: an empty list in v0, null from v1 on. A topic that does not exist is created if
 the broker and the client allow it; the answer to the request that causes it still says that it does not
-exist, and the client asks again. Any broker passes admin requests on, so this broker names itself as the
-controller.
+exist, and the client asks again. A leader is named once it has reported its replica: whoever reads of it here
+can write to it, whichever broker learned of the partition first. Any broker passes admin requests on, so this
+broker names itself as the controller.
 """
 
 from collections.abc import Iterable
@@ -172,7 +173,7 @@ class _View:
     def _partition(self, index: int, partition: Partition) -> MetadataResponsePartition:
         leader = self._alive.get(partition.leader)
         error = ErrorCode.NONE
-        if leader is None:
+        if leader is None or not partition.leader_reported:
             error = ErrorCode.LEADER_NOT_AVAILABLE
         elif leader.endpoint(self._listener) is None:
             error = self._no_listener

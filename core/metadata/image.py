@@ -120,6 +120,12 @@ class Partition(NamedTuple):
         return self.leader != NO_NODE
 
     @property
+    def leader_reported(self) -> bool:
+        """Whether the leader has reported the directory of its replica. Until then the leader of a new partition is
+        only planned, and a client that asks it finds nothing."""
+        return self.directory(self.leader) != UNASSIGNED_DIRECTORY
+
+    @property
     def preferred_leader(self) -> int:
         return self.replicas[0] if self.replicas else NO_NODE
 

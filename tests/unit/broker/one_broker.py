@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 from uuid import UUID
 
@@ -44,7 +45,7 @@ from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.delta import Delta
 from rookery.core.metadata.image import EMPTY, Image
 from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
-from rookery.core.metadata.records import Record, RegisterBrokerRecord
+from rookery.core.metadata.records import PartitionRecord, Record, RegisterBrokerRecord
 from rookery.core.metadata.requests import (
     AllocateProducerIdsRequest,
     AlterClientQuotasReply,
@@ -74,6 +75,11 @@ NODE_ID = 1
 LISTENER = "PLAINTEXT"
 
 
+def directory_of(broker_id: int) -> UUID:
+    """The only one of a broker; the smallest ids mean that a replica has none."""
+    return UUID(int=100 + broker_id)
+
+
 class OneNodeCluster:
     """The image, and the controller that changes it: `ClusterView` and `ControllerPort` in one."""
 
@@ -88,7 +94,7 @@ class OneNodeCluster:
 
     def commit(self, records: Iterable[Record]) -> Image:
         delta = Delta(self.image)
-        for offset, record in enumerate(records, self.image.offset + 1):
+        for offset, record in enumerate(map(_reported, records), self.image.offset + 1):
             delta.replay(record, offset)
         changes = delta.apply(epoch=1)
         self.image = changes.after
@@ -152,6 +158,16 @@ class OneNodeCluster:
     async def describe_quorum(self) -> QuorumView:
         me = QuorumReplica(NODE_ID, UUID(int=NODE_ID), "127.0.0.1:9093", self.image.offset + 1, -1, -1)
         return QuorumView(NODE_ID, 1, self.image.offset + 1, (me,), ())
+
+
+def _reported(record: Record) -> Record:
+    """Unless a test says otherwise each broker has one directory, and the replicas of new partitions lie there
+    already."""
+    if isinstance(record, RegisterBrokerRecord) and not record.log_dirs:
+        return replace(record, log_dirs=(directory_of(record.broker_id),))
+    if isinstance(record, PartitionRecord) and not record.directories:
+        return replace(record, directories=tuple(map(directory_of, record.replicas)))
+    return record
 
 
 class OneFolder:

@@ -10,11 +10,18 @@ from rookery.core.metadata.image import Endpoint
 from rookery.core.metadata.records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
+    PartitionRecord,
     RegisterBrokerRecord,
+    TopicRecord,
 )
 from rookery.core.wire.apis.delete_topics import DELETE_TOPICS, DeleteTopicsRequest
+from rookery.core.wire.apis.describe_topic_partitions import (
+    DESCRIBE_TOPIC_PARTITIONS,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.unit.broker.one_broker import NODE_ID
+from tests.unit.broker.one_broker import LISTENER, NODE_ID, directory_of
 from tests.unit.broker.talk import QuietBroker
 
 NOT_ASKED_FOR = -(2**31)
@@ -119,6 +126,35 @@ async def test_line_16_a_fenced_leader_is_no_leader(broker: QuietBroker) -> None
     assert list(partition.offline_replicas) == [NODE_ID]
     assert answer.brokers == []
     assert answer.controller_id == -1
+
+
+async def test_a_leader_is_named_once_it_has_reported_its_replica(broker: QuietBroker) -> None:
+    """Another broker learns of a new partition before the leader has made its replica, and would send clients there."""
+    endpoint = Endpoint(LISTENER, "127.0.0.1", 9093, "PLAINTEXT")
+    topic_id, unassigned = UUID(int=7), UUID(int=0)
+    planned = PartitionRecord(topic_id, 0, (2, 1), (2, 1), leader=2, directories=(unassigned, directory_of(1)))
+    broker.cluster.commit(
+        [
+            RegisterBrokerRecord(2, UUID(int=2), (endpoint,), fenced=False),
+            TopicRecord("orders", topic_id),
+            planned,
+        ]
+    )
+    talk = broker.talk()
+    page = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="orders")])
+
+    async def seen() -> list[tuple[int, int]]:
+        """The leader that each API names, with the error."""
+        topics = (
+            (await talk.ask(METADATA, 12, named("orders"))).topics[0],
+            (await talk.ask(DESCRIBE_TOPIC_PARTITIONS, 0, page)).topics[0],
+        )
+        return [(topic.partitions[0].leader_id, topic.partitions[0].error_code) for topic in topics]
+
+    assert await seen() == [(-1, ErrorCode.LEADER_NOT_AVAILABLE)] * 2
+    reported = (directory_of(2), directory_of(1))
+    broker.cluster.commit([PartitionChangeRecord(topic_id, 0, directories=reported)])
+    assert await seen() == [(2, ErrorCode.NONE)] * 2
 
 
 @pytest.mark.row(84)
