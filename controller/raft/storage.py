@@ -197,11 +197,13 @@ def _make_durable(disk: Disk, log: Log) -> None:
 
 
 def _continues(log: Log, snapshot: SnapshotId) -> bool:
-    """Whether the log holds, or directly follows, the records that the snapshot stands for."""
+    """Whether the log holds, or directly follows, the records that the snapshot stands for. A log that was let go up to
+    a snapshot's end has forgotten the epochs before: it follows that snapshot."""
     first, end = log.segments[0].base_offset, snapshot.end_offset
     if not first <= end <= log.end_offset:
         return False
-    return end == first or log.epochs.epoch_at(end - 1) == snapshot.epoch
+    known = log.epochs.entries
+    return end <= (known[0].start_offset if known else first) or log.epochs.epoch_at(end - 1) == snapshot.epoch
 
 
 def _summary(log: Log, snapshots: Snapshots, kept: list[SnapshotId]) -> LogSummary:

@@ -203,6 +203,27 @@ def test_the_log_behind_a_snapshot_goes_and_the_rest_opens() -> None:
     assert storage.snapshots.all() == [SnapshotId(10, 1)]
 
 
+@pytest.mark.invariant("R3", "R15")
+def test_committed_records_behind_a_snapshot_survive_every_further_start() -> None:
+    """A log forgets the epochs before its start: that is no sign of an installation that was cut short."""
+    disk = disk_of()
+    storage = filled(disk)
+    storage.roll(1)
+    append(storage, 5, epoch=2, number=2)
+    storage.roll(1)
+    for end in (13, 15):
+        storage.snapshots.write(SnapshotId(end, 2), VOTERS, [b"x"], 1)
+    storage.delete_before(13, 1)
+    for end in (18, 19, 20):
+        append(storage, 1, epoch=2, number=end)
+        storage.save_committed(end)
+        flush(storage)
+        disk.restart()
+        storage = open_on(disk)
+        found = storage.recovered.log
+        assert (found.start_offset, found.end_offset, found.snapshot) == (13, end, SnapshotId(15, 2))
+
+
 @pytest.mark.invariant("R15")
 def test_a_crash_at_any_step_of_an_installation_leaves_the_old_log_or_the_snapshot() -> None:
     source = disk_of(99)
