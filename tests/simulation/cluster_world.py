@@ -275,7 +275,7 @@ class World:
             for target, value in (
                 ("rookery.broker.node.broker_role.MetadataFollower", SimMetadataFollower.maker(self)),
                 ("rookery.broker.node.broker_role.new_id", self.new_id),
-                ("rookery.broker.node.node.new_id", self.new_id),
+                ("rookery.controller.app.new_id", self.new_id),
                 ("rookery.controller.loop.new_id", self.new_id),
                 ("rookery.broker.server.server.perf_counter", self.loop.time),
             ):
