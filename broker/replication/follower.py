@@ -186,6 +186,7 @@ class LeaderFollower:
         self._partitions.pop(key, None)
         self._aside.pop(key, None)
         self._moved.pop(key, None)
+        self._tried.pop(key, None)
         self._high_watermarks.pop(key, None)
         self._gone[key] = None
 
@@ -251,6 +252,7 @@ class LeaderFollower:
             network=self._network,
         )
         self._connection = connection
+        connection.on_lost = self._answered.set  # for whatever reason: the loop sees that it is closed
         self._session.reset()
         try:
             version = connection.version_for(FETCH, FETCH_VERSION_MAX)
@@ -422,7 +424,10 @@ class LeaderFollower:
         except TruncationBelowHighWatermarkError as error:
             self._put_aside(key, _Aside(until=_FOREVER))
             self._on_failed(partition, error)
-        except KafkaError as error:
+        except (KafkaError, LogDirFailed) as error:
+            self._step_aside(key, partition, str(error))
+        except Exception as error:  # one partition must not hold up the others: this is their supervisor
+            _log.exception("follower.partition.failed", error, partition=str(partition.topic_partition))
             self._step_aside(key, partition, str(error))
 
     def _on_error(self, key: Key, partition: Followed, data: PartitionData) -> None:
@@ -445,7 +450,9 @@ class LeaderFollower:
         self._gone[key] = None
 
     def _step_aside(self, key: Key, partition: Followed, reason: str) -> None:
-        """Try again later, after longer and longer pauses."""
+        """Try again later, after longer and longer pauses, unless it was given up meanwhile."""
+        if self._partitions.get(key) is not partition:
+            return
         pause = min(self._tried.pop(key, FIRST_PAUSE_S / 2) * 2, self._settings.backoff_ms_max / 1000)
         self._put_aside(key, _Aside(until=self._clock.monotonic() + pause, pause=pause))
         _log.debug(
@@ -469,7 +476,7 @@ class LeaderFollower:
                     await asyncio.sleep(min(limit.wait_s, LIMIT_LOOK_S))
                     if limit.wait_s <= 0:
                         break
-            except (KafkaError, LogDirFailed) as error:
+            except Exception as error:  # of this replica alone, whatever it is
                 self._on_failed(partition, error)
                 return
             if self._partitions.get(key) is partition:
@@ -480,9 +487,10 @@ class LeaderFollower:
     def _find_start(self, key: Key, partition: Followed) -> None:
         """The leader has nothing to go on from at this replica's end: ask where its log starts."""
         connection, asked = self._connection, partition.position()
-        self._put_aside(key, _Aside(until=_FOREVER))
         if connection is None:
+            self._step_aside(key, partition, "the connection is lost")
             return
+        self._put_aside(key, _Aside(until=_FOREVER))
         place = partition.topic_partition
         request = ListOffsetsRequest(
             replica_id=self._node_id,
@@ -503,9 +511,11 @@ class LeaderFollower:
         def found(response: ListOffsetsResponse | None, error: BaseException | None) -> None:
             if self._partitions.get(key) is not partition or key not in self._aside:
                 return
-            answer = response.topics[0].partitions[0] if response is not None else None
+            topics = response.topics if response is not None else ()
+            answer = next((each for topic in topics for each in topic.partitions), None)
             if answer is None or answer.error_code or partition.position() != asked or partition.cut is not None:
-                self._resume(key)
+                self._step_aside(key, partition, "the leader did not tell where its log starts")
+                self._changed.set()
                 return
             try:
                 self._wait_for(key, partition, partition.restart_at(answer.offset))

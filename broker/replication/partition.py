@@ -454,14 +454,22 @@ class Partition:
 
     def _cut_to(self, offset: int) -> "asyncio.Future[None]":
         log = self.log
-        recovering = self.state.leader_recovery_state is image.LeaderRecoveryState.RECOVERING
-        unclean = recovering or self._settings.unclean_elections
-        check_truncation(offset, log.high_watermark, unclean=unclean, partition=str(self.topic_partition))
+        check_truncation(
+            offset, log.high_watermark, counted_on=self._counted_on, partition=str(self.topic_partition)
+        )
         _log.info(
             "log.truncated", partition=str(self.topic_partition), start=offset, end=log.end_offset,
             leader=self.state.leader, leader_epoch=self.state.leader_epoch,
         )  # fmt: skip
         return self._begin_cut(self._storage.truncate(log, offset))
+
+    @property
+    def _counted_on(self) -> bool:
+        """Whether the cluster takes it that this replica has all that is committed. One that it does not count on may
+        have slept through an unclean election, however long ago: what that took was committed once."""
+        state = self.state
+        recovering = state.leader_recovery_state is image.LeaderRecoveryState.RECOVERING
+        return not recovering and self._node_id in (*state.isr, *state.elr)
 
     def _begin_cut(self, work: Coroutine[Any, Any, object]) -> "asyncio.Future[None]":
         """The partition owns this work: it goes on also when whoever asked for it is gone."""

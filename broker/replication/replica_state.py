@@ -207,13 +207,17 @@ class LeaderState:
     # --- events ---------------------------------------------------------------------------------------------
 
     def on_append(self, log_end: int, now_ms: int, may_join: MayJoin) -> Moved:
-        """The leader's own log grew."""
-        self.log_end = log_end
+        """The leader's own log counts up to `log_end`, if not further: a late word about what a device has takes
+        nothing back."""
+        if log_end > self.log_end:
+            self.log_end = log_end
         return WATERMARK_MOVED if self._advance(now_ms, may_join) else NOTHING
 
     def on_append_alone(self, log_end: int) -> None:
         """The same where there is no other replica: all that is written is committed."""
-        self.log_end = self.high_watermark = log_end
+        if log_end > self.log_end:
+            self.log_end = log_end
+        self.high_watermark = self.log_end
 
     def on_follower_fetch(
         self, node: int, *, offset: int, log_start: int, broker_epoch: int, now_ms: int, may_join: MayJoin

@@ -23,7 +23,6 @@ _LEVELS = {
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
     insync_replicas_min: int = 1
-    unclean_elections: bool = False
     codec: int | None = None
     """The codec batches are stored with; None keeps the producer's."""
     codec_level: int | None = None
@@ -48,7 +47,6 @@ class TopicSettings:
         level = _LEVELS.get(codec) if codec is not None else None
         return cls(
             insync_replicas_min=settings[topic.MIN_INSYNC_REPLICAS],
-            unclean_elections=settings[topic.UNCLEAN_LEADER_ELECTION_ENABLE],
             codec=codec,
             codec_level=None if level is None else settings[level],
             keys_required="compact" in settings[topic.CLEANUP_POLICY],

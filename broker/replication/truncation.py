@@ -13,8 +13,8 @@ class Epochs(Protocol):
 
 
 class TruncationBelowHighWatermarkError(Exception):
-    """A leader that was elected cleanly would have this replica drop committed records: something is broken, and
-    the replica must stop rather than obey."""
+    """A leader would have a replica that is in sync drop committed records: something is broken, and the replica must
+    stop rather than obey."""
 
 
 def truncation_offset(*, leader_epoch: int, leader_end: int, epochs: Epochs, log_end: int) -> int:
@@ -31,10 +31,11 @@ def truncation_offset(*, leader_epoch: int, leader_end: int, epochs: Epochs, log
     return min(my_end, leader_end, log_end)
 
 
-def check_truncation(offset: int, high_watermark: int, *, unclean: bool, partition: str) -> None:
-    """Refuse to cut below the high watermark unless the leader was elected uncleanly."""
-    if offset < high_watermark and not unclean:
+def check_truncation(offset: int, high_watermark: int, *, counted_on: bool, partition: str) -> None:
+    """Refuse to cut below the high watermark a replica that is counted on to have all that is committed: after an
+    unclean election none is but the leader."""
+    if offset < high_watermark and counted_on:
         raise TruncationBelowHighWatermarkError(
             f"{partition}: the leader's history asks for truncation to {offset}, below the high watermark "
-            f"{high_watermark}, although its election was clean; the replica stops to keep what was committed"
+            f"{high_watermark}, although this replica is in sync; it stops to keep what was committed"
         )

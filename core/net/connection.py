@@ -176,18 +176,22 @@ class Connection(asyncio.BufferedProtocol):
                 self._answered(frame)
         except WireError as error:
             self._failure = error
-            self.close()
+            if self._transport is not None:
+                self._transport.abort()  # nothing more is to be sent: whoever waits is told now
 
     def _answered(self, frame: Buffer) -> None:
+        """A request is awaited until its answer is understood: whatever goes wrong before fails it with the
+        connection."""
         if not self._awaited:
             raise WireError(f"{self.address} sent an answer that nobody asked for")
-        awaited = self._awaited.popleft()
+        awaited = self._awaited[0]
         correlation, position = read_response_header(awaited.api, awaited.version, frame)
         if correlation != awaited.correlation_id:
-            self._awaited.appendleft(awaited)
             raise WireError(f"{self.address} answered {correlation} instead of {awaited.correlation_id}")
         body = bytes(frame) if awaited.keep else frame
-        awaited.receive(awaited.api.decode_response(awaited.version, body, position), None)
+        response = awaited.api.decode_response(awaited.version, body, position)
+        self._awaited.popleft()
+        awaited.receive(response, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._failure = self._failure or exc

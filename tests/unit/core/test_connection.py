@@ -92,6 +92,24 @@ async def test_an_answer_to_another_request_closes_the_connection() -> None:
     assert connection.closed
 
 
+async def test_an_answer_that_cannot_be_decoded_fails_its_request_at_once() -> None:
+    """And those behind it: what was asked is asked again elsewhere, not after a timeout."""
+    connection, node = await connected()
+    asked = [
+        asyncio.create_task(connection.request(METADATA, 9, MetadataRequest(topics=[]), 3600)) for _ in range(2)
+    ]
+    await until(lambda: len(node.kept) == 2)
+    version, correlation = node.kept[0]
+    frame = b"".join(response_frame(METADATA, version, correlation, MetadataResponse(brokers=[], topics=[])))
+    cut = frame[4:-3]
+    node.transport.write(len(cut).to_bytes(4, "big") + cut)
+    for each in asked:
+        with pytest.raises(ConnectionLostError, match="node:9092 is closed: "):
+            async with asyncio.timeout(30):
+                await each
+    assert connection.closed
+
+
 async def test_a_lost_connection_fails_all_that_wait_and_all_that_follow() -> None:
     connection, node = await connected()
     lost: list[bool] = []

@@ -2,6 +2,7 @@
 
 import asyncio
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -111,6 +112,38 @@ async def test_a_replica_is_not_thrown_away_for_a_leader_that_knows_nothing() ->
     with pytest.raises(TruncationBelowHighWatermarkError):
         partition.restart_at(0)
     assert (partition.cut, partition.log.end_offset) == (None, 5)
+
+
+def at(isr: tuple[int, ...], **changes: Any) -> im.Partition:
+    return led_by(OTHER, 2)._replace(isr=isr, **changes)
+
+
+@pytest.mark.invariant("P7")
+@pytest.mark.parametrize(
+    ("state", "obeys"),
+    [
+        (at((ME, OTHER)), False),
+        (at((OTHER,), elr=(ME,)), False),
+        (at((OTHER,)), True),
+        (at((ME, OTHER), leader_recovery_state=im.LeaderRecoveryState.RECOVERING), True),
+    ],
+    ids=["in sync", "eligible", "neither", "the leader recovers"],
+)
+async def test_only_a_replica_that_nobody_counts_on_drops_what_was_committed(state: im.Partition, obeys: bool) -> None:
+    """After an unclean election none is counted on but the leader, also when that was long ago."""
+    disk = SlowDisk()
+    disk.may_go_on.set()
+    partition = a_partition(disk)
+    partition.apply(led_by(OTHER, 1))
+    for first in range(5):
+        partition.apply_fetched(records(first, 1, 1), high_watermark=4, leader_log_start=0, now_ms=0)
+    partition.apply(state)
+    if obeys:
+        await partition.truncate_to_leader(epoch=1, end_offset=2)
+    else:
+        with pytest.raises(TruncationBelowHighWatermarkError):
+            partition.truncate_to_leader(epoch=1, end_offset=2)
+    assert partition.log.end_offset == (2 if obeys else 5)
 
 
 @pytest.mark.invariant("P15")

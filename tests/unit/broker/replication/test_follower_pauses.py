@@ -1,6 +1,8 @@
 """When a follower tries again what its leader did not know yet."""
 
+import asyncio
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from rookery.broker.log.config import TopicLogConfig
@@ -8,10 +10,63 @@ from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.replication.follower import FIRST_PAUSE_S, FollowerSettings, Leader, LeaderFollower
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.topic_settings import TopicSettings
-from rookery.core.clock import ManualClock
+from rookery.core.clock import ManualClock, SystemClock
 from rookery.core.disk import MemoryDisk
 from rookery.core.net.network import MemoryNetwork
 from rookery.core.types import TopicPartition
+from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersion, ApiVersionsResponse
+from rookery.core.wire.framing import split_frames
+from rookery.core.wire.header import read_request_header, response_frame
+from tests.unit.broker.waiting import until
+
+
+class BrokenLeader(asyncio.Protocol):
+    """Answers every fetch with what nobody can decode."""
+
+    fetches = 0
+
+    def __init__(self) -> None:
+        self.rest = b""
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        frames, rest = split_frames(self.rest + data, 1 << 20)
+        self.rest = bytes(rest)
+        for frame in frames:
+            header, _ = read_request_header(frame)
+            if header.api_key == API_VERSIONS.key:
+                keys = [ApiVersion(api_key=key, min_version=0, max_version=16) for key in (1, 2, 18)]
+                answer = ApiVersionsResponse(api_keys=keys)
+                self.transport.writelines(response_frame(API_VERSIONS, 0, header.correlation_id, answer))
+            else:
+                BrokenLeader.fetches += 1
+                self.transport.write(b"\0\0\0\6" + header.correlation_id.to_bytes(4, "big") + b"\0\1")
+
+
+async def test_an_answer_that_cannot_be_decoded_ends_the_connection_and_not_the_fetching() -> None:
+    """Not after replica.socket.timeout.ms: the followers of other partitions wait with it."""
+    network = MemoryNetwork()
+    await network.listen(BrokenLeader, "b2", 9092)
+    follower = LeaderFollower(
+        Leader(2, "b2", 9092),
+        node_id=1,
+        broker_epoch=lambda: 1,
+        settings=FollowerSettings(backoff_ms_max=20),
+        clock=SystemClock(),
+        network=network,
+        on_failed=lambda partition, error: None,
+    )
+    log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", TopicPartition("orders", 0), TopicLogConfig())
+    follower.follow(Partition(UUID(int=1), log, TopicSettings(), node_id=1, wake=lambda _: None))
+    running = asyncio.get_running_loop().create_task(follower.run())
+    try:
+        await until(lambda: BrokenLeader.fetches >= 3)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
 
 
 async def test_a_pause_that_is_over_is_not_waited_for_without_end() -> None:

@@ -209,6 +209,16 @@ def test_the_high_watermark_moves_on_when_whom_it_waited_for_is_refused() -> Non
     assert state.high_watermark == 150
 
 
+@pytest.mark.invariant("P2", "P5")
+@pytest.mark.parametrize("replicas", [(1,), (1, 2, 3)])
+def test_a_late_word_about_what_the_device_has_takes_nothing_back(replicas: tuple[int, ...]) -> None:
+    state = leader(replicas=replicas, isr=(1,), terms=Terms(1, LAG_MS))
+    append = state.on_append_alone if len(replicas) == 1 else lambda end: state.on_append(end, 0, lambda node: None)
+    append(200)
+    append(150)
+    assert (state.log_end, state.high_watermark) == (200, 200)
+
+
 def test_old_news_changes_nothing() -> None:
     state = leader()
     state.on_committed(isr=(1,), replicas=(1, 2, 3), partition_epoch=7, now_ms=0, may_join=alive)

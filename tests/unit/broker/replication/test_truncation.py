@@ -67,9 +67,9 @@ def test_whatever_the_histories_the_common_prefix_is_kept(data: st.DataObject) -
 
 @pytest.mark.invariant("P7")
 def test_committed_records_are_dropped_only_after_an_unclean_election() -> None:
-    check_truncation(10, 10, unclean=False, partition="t-0")
-    check_truncation(3, 10, unclean=True, partition="t-0")
+    check_truncation(10, 10, counted_on=True, partition="t-0")
+    check_truncation(3, 10, counted_on=False, partition="t-0")
     with pytest.raises(
         TruncationBelowHighWatermarkError, match=r"t-0: .* truncation to 3, below the high watermark 10"
     ):
-        check_truncation(3, 10, unclean=False, partition="t-0")
+        check_truncation(3, 10, counted_on=True, partition="t-0")
