@@ -56,6 +56,7 @@ def _decode_batch(data: Buffer, position: int, header: BatchHeader, decode: Deco
 
 async def load(
     partition: Partition,
+    leader_epoch: int,
     decode: Decode[R],
     replay: Callable[[R, int, int], None],
     end_transaction: Callable[[int, bool], None],
@@ -63,7 +64,8 @@ async def load(
     slice_bytes: int,
     executor: Executor,
 ) -> int:
-    """Replay all that is in the log now; returns the number of records. Raises KafkaError where it cannot be read.
+    """Replay all that is in the log now; returns the number of records. Raises KafkaError where it cannot be read, also
+    when this broker leads no longer: from then on the log may be cut.
 
     What is above the high watermark belongs to it: a new leader commits its whole log.
     """
@@ -71,6 +73,7 @@ async def load(
     log = partition.log
     offset, end, count = log.start_offset, log.end_offset, 0
     while offset < end:
+        partition.check_leader(leader_epoch)
         read = partition.read(offset, slice_bytes, Isolation.LOG_END, min_one=True)
         if read.next_offset <= offset:
             break

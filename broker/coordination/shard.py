@@ -1,21 +1,23 @@
 """One shard of a coordinator: the state that lives in one partition of an internal topic.
 
-A decision is a `Step`. Its records are appended as one batch in the epoch of this shard, then replayed: state is always
+A decision is a `Step`. Its records are appended as one batch (where there may be any number of them, in several) in
+the epoch of this shard, then replayed: state is always
 what the log up to its end says, here and on whichever broker reads the log next. Its answers, even those that only
 read, wait until that end is committed, so nobody acts on what a change of leader could take back. A batch that cannot
 be appended changes nothing; a shard that lost its partition is dropped whole, with all that was not committed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from rookery.broker.coordination.commit_queue import CommitQueue
 from rookery.broker.coordination.reply import coordinator_error
-from rookery.broker.coordination.step import Instant, Step
+from rookery.broker.coordination.step import Answer, Instant, Step
 from rookery.broker.replication.partition import Partition
 from rookery.core.clock import Clock
 from rookery.core.errors import ErrorCode, KafkaError, MessageTooLargeError, NotCoordinatorError
 from rookery.core.logs import get_logger
+from rookery.core.wire.batch import HEADER_SIZE
 from rookery.core.wire.records import Record, build_batch
 
 _log = get_logger("broker.coordination")
@@ -41,6 +43,25 @@ class ShardState(Protocol[R]):
 
 
 Encode = Callable[[R], tuple[bytes, bytes | None]]
+Encoded = tuple[R, bytes, bytes | None]
+"""A record with its key and value."""
+RECORD_OVERHEAD = 40
+"""More than the bytes a record needs beside its key and value."""
+
+
+def in_batches(rows: Iterable[Encoded[R]], bytes_max: int) -> Iterator[list[Encoded[R]]]:
+    """Rows that fit into a batch each, uncompressed; a row that does not stands alone."""
+    batch: list[Encoded[R]] = []
+    size = HEADER_SIZE
+    for row in rows:
+        needed = RECORD_OVERHEAD + len(row[1]) + len(row[2] or b"")
+        if batch and size + needed > bytes_max:
+            yield batch
+            batch, size = [], HEADER_SIZE
+        batch.append(row)
+        size += needed
+    if batch:
+        yield batch
 
 
 def instant(clock: Clock) -> Instant:
@@ -74,33 +95,37 @@ class Shard(Generic[R]):
 
     def run(self, step: Step[R]) -> None:
         """Write the records and give the answers."""
-        if step.records:
+        encoded = [(record, *self._encode(record)) for record in step.records]
+        allowed = self.partition.log.config.max_message_bytes
+        batches = [encoded] if step.atomic else list(in_batches(encoded, allowed))
+        for number, rows in enumerate(batches):
             try:
-                self._write(step.records)
+                self._write(rows, allowed)
             except KafkaError as error:
-                self._failed(step, error)
+                self._failed([row[0] for rest in batches[number:] for row in rest], step.answers, error)
                 return
         self._commits.give(step.answers)
 
-    def _write(self, records: Sequence[R]) -> None:
+    def _write(self, rows: Sequence[Encoded[R]], allowed: int) -> None:
+        if not rows:
+            return
         now_ms = self._clock.wall_ms()
-        rows = [Record(number, now_ms, *self._encode(record)) for number, record in enumerate(records)]
-        batch = build_batch(rows, codec=self._codec)
-        allowed = self.partition.log.config.max_message_bytes
+        records = [Record(number, now_ms, key, value) for number, (_, key, value) in enumerate(rows)]
+        batch = build_batch(records, codec=self._codec)
         if len(batch) > allowed:
             raise MessageTooLargeError(
                 f"{len(records)} records of {self.partition.topic_partition} need {len(batch)} bytes, but "
                 f"max.message.bytes is {allowed}"
             )
         appended = self.partition.append_own(batch, self.epoch, now_ms)
-        for number, record in enumerate(records):
+        for number, (record, _, _) in enumerate(rows):
             self.state.replay(record, appended.base_offset + number)
 
-    def _failed(self, step: Step[R], error: KafkaError) -> None:
+    def _failed(self, records: Sequence[R], answers: Sequence[Answer], error: KafkaError) -> None:
         told = coordinator_error(error)
         _log.warning("coordinator.write.failed", partition=str(self.partition.topic_partition), reason=str(error))
-        undone = self.state.not_written(step.records, told, instant(self._clock))
-        for to, _ in step.answers:
+        undone = self.state.not_written(records, told, instant(self._clock))
+        for to, _ in answers:
             to.refuse(error)
         for to, response in undone.answers:
             to.complete(response)

@@ -1,13 +1,16 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that this broker leads.
 
 The metadata log says which those are. A partition that begins to be led here, or goes on in a new epoch, is loaded:
-between two epochs another broker may have written. Whoever asks meanwhile is told to come back.
+between two epochs another broker may have written. Whoever asks meanwhile is told to come back. Leading begins when the
+log has been cut to where the last leader left it, and so does loading; a load that does not succeed, for whatever
+reason, is tried again and costs nobody but its own partition.
 """
 
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from uuid import UUID
 
 from rookery.broker.coordination.internal_topic import InternalTopic
 from rookery.broker.coordination.loader import load
@@ -30,6 +33,13 @@ OPENING_PAUSE_S = (0.005, 0.1)
 """First and longest pause until a replica that is being opened is looked for again."""
 RETRY_PAUSE_S = 1.0
 """Pause before a log that could not be read is tried again."""
+
+
+class Term(NamedTuple):
+    """The time between two elections. A topic that is deleted and made again begins to count anew."""
+
+    topic_id: UUID
+    leader_epoch: int
 
 
 class Kind(Protocol[R_co, S]):
@@ -66,10 +76,10 @@ class Shards(Service, Generic[R, S]):
         self._clock = clock
         self._executor = executor
         self._slice_bytes = slice_bytes
-        self._led: dict[int, int] = {}
-        """Leader epochs of the partitions that are led here."""
+        self._led: dict[int, Term] = {}
+        """The partitions that are led here."""
         self._active: dict[int, S] = {}
-        self._to_load: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
+        self._to_load: asyncio.Queue[tuple[int, Term]] = asyncio.Queue()
         self.loaded = 0
         """How many times a shard was loaded."""
 
@@ -95,20 +105,25 @@ class Shards(Service, Generic[R, S]):
     def follow(self, image: Image) -> None:
         """Lead and load what the image says."""
         topic = image.topic(self._kind.topic.name)
-        led = {
-            index: partition.leader_epoch
-            for index, partition in (topic.partitions.items() if topic is not None else ())
-            if partition.leader == self._cluster.node_id
-        }
+        led = {}
+        if topic is not None:
+            led = {
+                index: Term(topic.id, partition.leader_epoch)
+                for index, partition in topic.partitions.items()
+                if partition.leader == self._cluster.node_id
+            }
         if led == self._led:
             return
-        for index, epoch in list(self._led.items()):
-            if led.get(index) != epoch:
+        for index, term in list(self._led.items()):
+            if led.get(index) != term:
                 self._drop(index)
-        for index, epoch in sorted(led.items()):
+        for index, term in sorted(led.items()):
             if index not in self._led:
-                self._led[index] = epoch
-                self._to_load.put_nowait((index, epoch))
+                self._lead(index, term)
+
+    def _lead(self, index: int, term: Term) -> None:
+        self._led[index] = term
+        self._to_load.put_nowait((index, term))
 
     def _drop(self, index: int) -> None:
         del self._led[index]
@@ -121,59 +136,70 @@ class Shards(Service, Generic[R, S]):
         does not say otherwise by then."""
         index = shard.partition.index
         if self._active.get(index) is shard:
+            term = self._led[index]
             self._drop(index)
-            self._led[index] = shard.epoch
-            self._to_load.put_nowait((index, shard.epoch))
+            self._lead(index, term)
 
     # --- loading ----------------------------------------------------------------------------------------------
 
     async def serve(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
-                index, epoch = await self._to_load.get()
-                group.create_task(self._take_over(index, epoch), name=f"load {self._kind.topic.name}-{index}")
+                index, term = await self._to_load.get()
+                group.create_task(self._take_over(index, term), name=f"load {self._kind.topic.name}-{index}")
 
     async def stop(self) -> None:
         for index in list(self._led):
             self._drop(index)
 
-    def _still(self, index: int, epoch: int) -> bool:
-        return self._led.get(index) == epoch and index not in self._active
+    def _still(self, index: int, term: Term) -> bool:
+        return self._led.get(index) == term and index not in self._active
 
-    async def _take_over(self, index: int, epoch: int) -> None:
-        while self._still(index, epoch):
+    async def _take_over(self, index: int, term: Term) -> None:
+        """The supervisor of one load."""
+        while self._still(index, term):
             try:
-                partition = await self._opened(index, epoch)
+                partition = await self._opened(index, term)
                 if partition is not None:
-                    await self._load(partition, epoch)
+                    await self._load(partition, term)
                 return
-            except KafkaError as error:
-                _log.error("coordinator.load.failed", partition=index, reason=str(error))
+            except Exception as error:
+                if not self._still(index, term):
+                    return
+                place = f"{self._kind.topic.name}-{index}"
+                if isinstance(error, KafkaError):
+                    _log.error("coordinator.load.failed", partition=place, reason=str(error))
+                else:
+                    _log.exception("coordinator.load.failed", error, partition=place)
                 await asyncio.sleep(RETRY_PAUSE_S)
 
-    async def _opened(self, index: int, epoch: int) -> Partition | None:
-        """The replica, once it leads; opening it waits for the disk and may take longer than hearing of it."""
+    async def _opened(self, index: int, term: Term) -> Partition | None:
+        """The replica, once it leads. Opening it, and cutting its log, waits for the disk and may take longer than
+        hearing of it; a replica whose disk has failed never leads."""
         pause_s = OPENING_PAUSE_S[0]
-        while self._still(index, epoch):
-            partition = self._partitions.named(self._kind.topic.name, index)
-            if partition is not None and partition.is_leader and partition.state.leader_epoch == epoch:
+        while self._still(index, term):
+            partition = self._partitions.of(term.topic_id, index)
+            leads = partition is not None and partition.leading is not None
+            if partition is not None and leads and partition.state.leader_epoch == term.leader_epoch:
                 return partition
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, OPENING_PAUSE_S[1])
         return None
 
-    async def _load(self, partition: Partition, epoch: int) -> None:
+    async def _load(self, partition: Partition, term: Term) -> None:
         began = self._clock.monotonic()
+        epoch = term.leader_epoch
         shard = self._kind.shard(partition, epoch)
         count = await load(
             partition,
+            epoch,
             self._kind.decode,
             shard.state.replay,
             shard.state.end_transaction,
             slice_bytes=self._slice_bytes,
             executor=self._executor,
         )
-        if not self._still(partition.index, epoch):
+        if not self._still(partition.index, term):
             return
         self._active[partition.index] = shard
         self.loaded += 1

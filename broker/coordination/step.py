@@ -36,6 +36,9 @@ class Step(Generic[R]):
 
     records: list[R] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    atomic: bool = True
+    """All records or none, in one batch. Otherwise as many batches as it takes; if one cannot be written, those before
+    it stand, and whoever asked has to ask again."""
 
     def answer(self, to: Receiver, response: Any) -> None:
         self.answers.append(Answer(to, response))

@@ -1,9 +1,11 @@
 """Committing and fetching offsets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from uuid import UUID
 
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.members import Identity
+from rookery.broker.groups.offsets import TopicIdOf, is_current
 from rookery.broker.groups.records import NO_TIMESTAMP, OffsetCommitValue, OffsetRecord
 from rookery.broker.groups.state import GroupsState
 from rookery.broker.groups.step import Instant, Receiver, Step
@@ -22,15 +24,13 @@ from rookery.core.wire.apis.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from rookery.core.wire.primitives import NO_UUID
 
 NO_OFFSET = -1
 
-Exists = Callable[[str, int], bool]
-"""Whether there is a partition of this topic and number."""
-
 
 def commit(
-    state: GroupsState, request: OffsetCommitRequest, to: Receiver, now: Instant, exists: Exists
+    state: GroupsState, request: OffsetCommitRequest, to: Receiver, now: Instant, topic_id_of: TopicIdOf
 ) -> Step:
     """OffsetCommit: each partition is answered by itself. Raises KafkaError where the group refuses them all."""
     generation = request.generation_id_or_member_epoch
@@ -48,14 +48,15 @@ def commit(
         answers = []
         for partition in topic.partitions:
             error = _refusal(partition, state.options.offset_metadata_max_bytes)
-            if not exists(topic.name, partition.partition_index):
+            topic_id = topic_id_of(topic.name, partition.partition_index)
+            if topic_id is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif error is ErrorCode.NONE:
+                value = _value(partition, topic_id, now.wall_ms, expires)
+                step.records.append(OffsetRecord(group.id, topic.name, partition.partition_index, value))
             answers.append(
                 OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
             )
-            if error is ErrorCode.NONE:
-                value = _value(partition, now.wall_ms, expires)
-                step.records.append(OffsetRecord(group.id, topic.name, partition.partition_index, value))
         topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=answers))
     step.answer(to, OffsetCommitResponse(topics=topics))
     return step
@@ -68,22 +69,29 @@ def _refusal(partition: OffsetCommitRequestPartition, metadata_max_bytes: int) -
     return ErrorCode.NONE
 
 
-def _value(partition: OffsetCommitRequestPartition, now_ms: int, expires: int) -> OffsetCommitValue:
+def _value(
+    partition: OffsetCommitRequestPartition, topic_id: UUID, now_ms: int, expires: int
+) -> OffsetCommitValue:
+    """The one version that can say when an offset expires has no place for a topic id."""
     return OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
         commit_timestamp=now_ms,
         expire_timestamp=expires,
+        topic_id=topic_id if expires == NO_TIMESTAMP else NO_UUID,
     )
 
 
-def fetch(state: GroupsState, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-    """OffsetFetch for one group: what nobody committed is -1 and no error."""
+def fetch(
+    state: GroupsState, request: OffsetFetchRequestGroup, topic_id_of: TopicIdOf, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """OffsetFetch for one group: what nobody committed, or was committed for a deleted topic of that name, is -1 and no
+    error."""
     group = state.groups.get(request.group_id)
     asked: dict[str, Sequence[int]]
     if request.topics is None:
-        asked = _all_topics(group)
+        asked = _all_topics(group, topic_id_of)
     else:
         asked = {topic.name: topic.partition_indexes for topic in request.topics}
     return OffsetFetchResponseGroup(
@@ -91,21 +99,26 @@ def fetch(state: GroupsState, request: OffsetFetchRequestGroup, *, require_stabl
         topics=[
             OffsetFetchResponseTopics(
                 name=topic,
-                partitions=[_fetched(group, TopicPartition(topic, index), require_stable) for index in indexes],
+                partitions=[
+                    _fetched(group, TopicPartition(topic, index), topic_id_of, require_stable) for index in indexes
+                ],
             )
             for topic, indexes in asked.items()
         ],
     )
 
 
-def _all_topics(group: Group | None) -> dict[str, Sequence[int]]:
+def _all_topics(group: Group | None, topic_id_of: TopicIdOf) -> dict[str, Sequence[int]]:
     topics: dict[str, list[int]] = {}
-    for partition, _ in group.offsets if group is not None else ():
-        topics.setdefault(partition.topic, []).append(partition.partition)
+    for partition, value in group.offsets if group is not None else ():
+        if is_current(value, topic_id_of(*partition)):
+            topics.setdefault(partition.topic, []).append(partition.partition)
     return {topic: sorted(indexes) for topic, indexes in topics.items()}
 
 
-def _fetched(group: Group | None, partition: TopicPartition, require_stable: bool) -> OffsetFetchResponsePartitions:
+def _fetched(
+    group: Group | None, partition: TopicPartition, topic_id_of: TopicIdOf, require_stable: bool
+) -> OffsetFetchResponsePartitions:
     index = partition.partition
     if group is not None and require_stable and group.offsets.is_unstable(partition):
         return OffsetFetchResponsePartitions(
@@ -115,7 +128,7 @@ def _fetched(group: Group | None, partition: TopicPartition, require_stable: boo
             error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
         )
     value = group.offsets.get(partition) if group is not None else None
-    if value is None:
+    if value is None or not is_current(value, topic_id_of(*partition)):
         return OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, metadata="")
     return OffsetFetchResponsePartitions(
         partition_index=index,

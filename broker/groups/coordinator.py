@@ -10,7 +10,7 @@ from rookery.broker.coordination.commit_queue import CommitQueue
 from rookery.broker.coordination.shard import instant
 from rookery.broker.coordination.shards import Shards
 from rookery.broker.coordination.step import Receiver
-from rookery.broker.groups.deleting import expire
+from rookery.broker.groups.deleting import drop_stale, drop_topics, expire
 from rookery.broker.groups.records import GroupsRecord, decode
 from rookery.broker.groups.settings import group_options, offsets_topic
 from rookery.broker.groups.shard import GroupShard
@@ -95,9 +95,10 @@ class GroupCoordinator(Service):
     def times_loaded(self) -> int:
         return self._shards.loaded
 
-    def exists(self, topic: str, partition: int) -> bool:
+    def topic_id_of(self, topic: str, partition: int) -> UUID | None:
+        """The id of the topic that has this partition; None where there is no such partition."""
         known = self._cluster.image.topic(topic)
-        return known is not None and partition in known.partitions
+        return known.id if known is not None and partition in known.partitions else None
 
     def now(self) -> Instant:
         return instant(self._clock)
@@ -110,7 +111,7 @@ class GroupCoordinator(Service):
         gone = {topic.name for topic in changes.topics_removed}
         if gone:
             for shard in self.shards:
-                shard.drop_topics(gone.__contains__)
+                shard.run_for_each(lambda group: drop_topics(group, gone.__contains__))
 
     # --- what makes these shards those of groups --------------------------------------------------------------
 
@@ -135,7 +136,7 @@ class GroupCoordinator(Service):
     def activated(self, shard: GroupShard) -> None:
         """A topic may have been deleted while nobody was in charge."""
         shard.arm_all()
-        shard.drop_topics(lambda topic: topic not in self._cluster.image.topic_ids)
+        shard.run_for_each(lambda group: drop_stale(group, self.topic_id_of))
 
     # --- the service ------------------------------------------------------------------------------------------
 
@@ -154,11 +155,11 @@ class GroupCoordinator(Service):
                 await self.expire_in(shard)
 
     async def expire_in(self, shard: GroupShard) -> None:
-        """Drop what has expired in one shard, in portions."""
+        """Drop what has expired in one shard, and what could not be dropped when its topic was, in portions."""
         for number, group_id in enumerate(list(shard.groups.groups)):
             group = shard.groups.groups.get(group_id)
             if group is not None and not shard.closed:
-                step = expire(shard.groups, group, self.now())
+                step = expire(shard.groups, group, self.now(), self.topic_id_of)
                 if step.records:
                     shard.run_for(group_id, step)
             if number % EXPIRY_PORTION == EXPIRY_PORTION - 1:

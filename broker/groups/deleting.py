@@ -1,10 +1,11 @@
-"""Offsets and groups that go: on request, by age, or because their topic is gone. All of it is tombstones."""
+"""Offsets and groups that go: on request, by age, or because their topic is gone. All of it is tombstones, of which
+there may be more than fit into one batch."""
 
 from collections.abc import Callable, Iterable
 
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.group_state import GroupState
-from rookery.broker.groups.offsets import Since
+from rookery.broker.groups.offsets import Since, TopicIdOf
 from rookery.broker.groups.records import NO_TIMESTAMP, GroupRecord, OffsetRecord
 from rookery.broker.groups.state import GroupsState
 from rookery.broker.groups.step import Instant, Receiver, Step
@@ -20,8 +21,6 @@ from rookery.core.wire.apis.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-Exists = Callable[[str, int], bool]
-
 
 def delete_group(state: GroupsState, group_id: str, to: Receiver) -> Step:
     """One entry of DeleteGroups. Raises KafkaError for a group that is not there or has members."""
@@ -30,14 +29,13 @@ def delete_group(state: GroupsState, group_id: str, to: Receiver) -> Step:
         raise GroupIdNotFoundError(f"there is no group {group_id!r}")
     if group.state is not GroupState.EMPTY:
         raise NonEmptyGroupError(f"group {group_id!r} is {group.state.value} with {len(group.members)} members")
-    step = Step()
-    step.records += _tombstones(group, group.offsets.partitions())
+    step = _drop(group, group.offsets.partitions())
     step.records.append(GroupRecord(group_id, None))
     step.answer(to, DeletableGroupResult(group_id=group_id))
     return step
 
 
-def delete_offsets(state: GroupsState, request: OffsetDeleteRequest, to: Receiver, exists: Exists) -> Step:
+def delete_offsets(state: GroupsState, request: OffsetDeleteRequest, to: Receiver, topic_id_of: TopicIdOf) -> Step:
     """OffsetDelete: offsets of topics that no member subscribes to. Raises KafkaError."""
     group = state.groups.get(request.group_id)
     if group is None or group.state is GroupState.DEAD:
@@ -47,23 +45,23 @@ def delete_offsets(state: GroupsState, request: OffsetDeleteRequest, to: Receive
         subscribed = group.subscribed_topics
         if group.protocol_type != CONSUMER:
             raise NonEmptyGroupError(f"group {group.id!r} has members of type {group.protocol_type!r}")
-    step = Step()
+    step = _drop(group, ())
     topics = []
     for topic in request.topics:
         in_use = subscribed is None or topic.name in subscribed
-        topics.append(_delete_of_topic(group, topic, step, in_use, exists))
+        topics.append(_delete_of_topic(group, topic, step, in_use, topic_id_of))
     step.answer(to, OffsetDeleteResponse(topics=topics))
     return step
 
 
 def _delete_of_topic(
-    group: Group, topic: OffsetDeleteRequestTopic, step: Step, in_use: bool, exists: Exists
+    group: Group, topic: OffsetDeleteRequestTopic, step: Step, in_use: bool, topic_id_of: TopicIdOf
 ) -> OffsetDeleteResponseTopic:
     answers = []
     for asked in topic.partitions:
         partition = TopicPartition(topic.name, asked.partition_index)
         error = ErrorCode.NONE
-        if not exists(*partition):
+        if topic_id_of(*partition) is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif in_use:
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -73,15 +71,16 @@ def _delete_of_topic(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=answers)
 
 
-def expire(state: GroupsState, group: Group, now: Instant) -> Step:
-    """Drop offsets kept for long enough, and with the last of them a group that has no members."""
-    step = Step()
+def expire(state: GroupsState, group: Group, now: Instant, topic_id_of: TopicIdOf) -> Step:
+    """Drop offsets kept for long enough, or whose topic is gone, and with the last of them a group that has no
+    members."""
     condition = _retention_of(group)
     expired: list[TopicPartition] = []
     if condition is not None:
         since, keep = condition
         expired = group.offsets.expired(now.wall_ms, state.options.offsets_retention_ms, since, keep)
-    step.records += _tombstones(group, expired)
+    expired += group.offsets.stale(topic_id_of)
+    step = _drop(group, dict.fromkeys(expired))
     nothing_left = set(group.offsets.partitions()) <= set(expired)
     if group.state is GroupState.EMPTY and nothing_left and not group.expects_members:
         step.records.append(GroupRecord(group.id, None))
@@ -105,9 +104,16 @@ def _retention_of(group: Group) -> tuple[Since, frozenset[str]] | None:
 
 def drop_topics(group: Group, gone: Callable[[str], bool]) -> Step:
     """Forget the offsets of topics that were deleted."""
-    step = Step()
-    step.records += _tombstones(group, group.offsets.of_topics(gone))
-    return step
+    return _drop(group, group.offsets.of_topics(gone))
+
+
+def drop_stale(group: Group, topic_id_of: TopicIdOf) -> Step:
+    """Forget the offsets of topics that are gone, even if another has the name now."""
+    return _drop(group, group.offsets.stale(topic_id_of))
+
+
+def _drop(group: Group, partitions: Iterable[TopicPartition]) -> Step:
+    return Step(list(_tombstones(group, partitions)), atomic=False)
 
 
 def _tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[OffsetRecord]:

@@ -6,6 +6,7 @@ from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.lag import OffsetTimes
 from rookery.broker.groups.lag_meter import LagMeter
+from rookery.broker.groups.offsets import is_current
 from rookery.broker.groups.records import OffsetCommitValue
 from rookery.core.clock import Clock
 from rookery.core.metrics import Metrics, Sample
@@ -60,7 +61,8 @@ class GroupMetrics:
     def _committed(self) -> Iterator[tuple[Group, TopicPartition, OffsetCommitValue]]:
         for group in self._each_group():
             for partition, value in group.offsets:
-                yield group, partition, value
+                if is_current(value, self._groups.topic_id_of(*partition)):
+                    yield group, partition, value
 
     def _measured(self) -> Iterator[tuple[tuple[str, str, str], OffsetCommitValue, OffsetTimes]]:
         """Commits to partitions whose end is known."""

@@ -1,20 +1,35 @@
 """The committed offsets of one group. Only `replay` changes them: what is committed stands in the log.
 
+They are kept by the topic's name, as they are stored, and each knows the id of the topic it was committed for: what was
+committed for a deleted topic is not an offset of the next topic of that name.
+
 Offsets that a transaction commits are *pending* until it ends: whoever insists on stable offsets is told to ask again,
 all others see what was committed before. When transactions commit in another order than they wrote, what was written
 last stays.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import NamedTuple
+from uuid import UUID
 
 from rookery.broker.groups.records import NO_TIMESTAMP, OffsetCommitValue
 from rookery.core.types import TopicPartition
+from rookery.core.wire.primitives import NO_UUID
 
 NO_PRODUCER = -1
 
 Since = Callable[[OffsetCommitValue], int]
 """From when on the retention of an offset counts (ms)."""
+
+TopicIdOf = Callable[[str, int], UUID | None]
+"""The id of the topic that has this partition; None where there is no such partition."""
+
+
+def is_current(value: OffsetCommitValue, topic_id: UUID | None) -> bool:
+    """Whether this was committed for the topic of this id. An offset whose record has no id, as old ones have none,
+    belongs to whichever topic has the name."""
+    return topic_id is not None and value.topic_id in (topic_id, NO_UUID)
 
 
 class Committed(NamedTuple):
@@ -97,6 +112,14 @@ class Offsets:
         for offsets in self._pending.values():
             known.update(dict.fromkeys(offsets))
         return [partition for partition in known if gone(partition.topic)]
+
+    def stale(self, topic_id_of: TopicIdOf) -> list[TopicPartition]:
+        """Partitions all of whose offsets, committed or pending, are of a topic that is gone."""
+        stale: dict[TopicPartition, bool] = {}
+        pending = (offsets.items() for offsets in self._pending.values())
+        for partition, (value, _) in chain(self._committed.items(), *pending):
+            stale[partition] = stale.get(partition, True) and not is_current(value, topic_id_of(*partition))
+        return [partition for partition, is_stale in stale.items() if is_stale]
 
     def partitions(self) -> list[TopicPartition]:
         return self.of_topics(lambda topic: True)

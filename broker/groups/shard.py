@@ -6,7 +6,7 @@ from typing import Any
 from rookery.broker.coordination.alarms import Alarms
 from rookery.broker.coordination.commit_queue import CommitQueue
 from rookery.broker.coordination.shard import Shard, instant
-from rookery.broker.groups.deleting import drop_topics
+from rookery.broker.groups.group import Group
 from rookery.broker.groups.records import GroupsRecord, encode
 from rookery.broker.groups.state import GroupsState
 from rookery.broker.groups.step import Step
@@ -52,11 +52,11 @@ class GroupShard(Shard[GroupsRecord]):
         for group_id in self.groups.groups:
             self._arm(group_id)
 
-    def drop_topics(self, gone: Callable[[str], bool]) -> None:
-        """Forget the offsets of topics that were deleted."""
+    def run_for_each(self, decide: Callable[[Group], Step]) -> None:
+        """Carry out a step of every group that has anything to write."""
         for group in list(self.groups.groups.values()):
-            step = drop_topics(group, gone)
-            if step.records:
+            step = decide(group)
+            if step.records and not self.closed:
                 self.run(step)
 
     def close(self) -> None:

@@ -22,6 +22,6 @@ class OffsetDeleteHandler:
             call, lambda code: OffsetDeleteResponse(error_code=code, topics=())
         )
         groups.run(
-            request.group_id, reply, lambda state, now: delete_offsets(state, request, reply, groups.exists)
+            request.group_id, reply, lambda state, now: delete_offsets(state, request, reply, groups.topic_id_of)
         )
         return reply.outcome()

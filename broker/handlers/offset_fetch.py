@@ -53,9 +53,11 @@ class OffsetFetchHandler:
         return reply.outcome()
 
     def _fetch(self, group: OffsetFetchRequestGroup, to: Receiver, require_stable: bool) -> None:
+        topic_id_of = self._groups.topic_id_of
+
         def decide(state: Any, now: object) -> Step:
             step = Step()
-            step.answer(to, fetch(state, group, require_stable=require_stable))
+            step.answer(to, fetch(state, group, topic_id_of, require_stable=require_stable))
             return step
 
         self._groups.run(group.group_id, to, decide)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
+from uuid import UUID
 
 from rookery.broker.groups.group_state import GroupOptions
 from rookery.broker.groups.joining import Join
@@ -17,6 +18,7 @@ from rookery.core.wire.apis.leave_group import LeaveGroupRequest, LeaveGroupResp
 from rookery.core.wire.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 GROUP = "g"
+TOPIC_ID = UUID(int=1)
 CALLS_MAX = 10_000
 START = Instant(1_000_000, 1_700_000_000_000)
 
@@ -56,12 +58,17 @@ class Driver:
     options: GroupOptions = field(default_factory=GroupOptions)
     now: Instant = START
     fail_writes: ErrorCode | None = None
+    topics: dict[str, UUID | None] = field(default_factory=lambda: {"unknown": None})
+    """Ids of topics; all others that are asked for are there too."""
 
     def __post_init__(self) -> None:
         ids = count(1)
         self.new_id = lambda: str(next(ids))
         self.state = GroupsState(self.options, self.new_id)
         self.log: list[GroupsRecord] = []
+
+    def topic_id_of(self, topic: str, partition: int) -> UUID | None:
+        return self.topics.get(topic, TOPIC_ID)
 
     # --- carrying out -----------------------------------------------------------------------------------------
 

@@ -1,12 +1,15 @@
 """Committed offsets: who may commit, what is fetched, when they go."""
 
+from uuid import UUID
+
 import pytest
 
 from rookery.broker.groups.committing import commit, fetch
-from rookery.broker.groups.deleting import delete_group, delete_offsets, drop_topics, expire
+from rookery.broker.groups.deleting import delete_group, delete_offsets, drop_stale, drop_topics, expire
 from rookery.broker.groups.group_state import GroupOptions
 from rookery.broker.groups.listing import described, listed
 from rookery.broker.groups.records import GroupMetadataValue, GroupRecord, OffsetCommitValue, OffsetRecord
+from rookery.broker.groups.step import Step
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.offset_commit import (
@@ -61,7 +64,7 @@ def commits(
     )
     caller = Caller()
     try:
-        driver.run(commit(driver.state, request, caller, driver.now, lambda name, index: name != "unknown"))
+        driver.run(commit(driver.state, request, caller, driver.now, driver.topic_id_of))
     except KafkaError as error:
         return error.code
     return ErrorCode(caller.response.topics[0].partitions[0].error_code)
@@ -71,7 +74,7 @@ def fetched(driver: Driver, topic: str = "t", *, group: str = GROUP, stable: boo
     request = OffsetFetchRequestGroup(
         group_id=group, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
     )
-    answer = fetch(driver.state, request, require_stable=stable).topics[0].partitions[0]
+    answer = fetch(driver.state, request, driver.topic_id_of, require_stable=stable).topics[0].partitions[0]
     return answer.committed_offset, answer.metadata or "", answer.error_code
 
 
@@ -128,11 +131,15 @@ def test_line_53_what_was_committed_is_fetched_and_nothing_is_no_error(driver: D
     commits(driver, 10)
     assert fetched(driver) == (10, "", 0)
     assert fetched(driver, "other") == (-1, "", 0)
-    everything = fetch(driver.state, OffsetFetchRequestGroup(group_id=GROUP, topics=None), require_stable=False)
+    everything = fetch(
+        driver.state, OffsetFetchRequestGroup(group_id=GROUP, topics=None), driver.topic_id_of, require_stable=False
+    )
     assert [(topic.name, [each.partition_index for each in topic.partitions]) for topic in everything.topics] == [
         ("t", [0])
     ]
-    unknown = fetch(driver.state, OffsetFetchRequestGroup(group_id="?", topics=None), require_stable=False)
+    unknown = fetch(
+        driver.state, OffsetFetchRequestGroup(group_id="?", topics=None), driver.topic_id_of, require_stable=False
+    )
     assert (list(unknown.topics), unknown.error_code) == ([], 0)
 
 
@@ -159,7 +166,7 @@ def test_line_53_a_transaction_does_not_undo_a_later_commit(driver: Driver) -> N
 
 def expired(driver: Driver) -> None:
     for group in list(driver.state.groups.values()):
-        driver.run(expire(driver.state, group, driver.now))
+        driver.run(expire(driver.state, group, driver.now, driver.topic_id_of))
 
 
 def test_line_54_simple_consumers_offsets_expire_after_their_commit(driver: Driver) -> None:
@@ -220,6 +227,65 @@ def test_line_54_offsets_of_deleted_topics_go(driver: Driver) -> None:
     assert fetched(driver, "kept")[0] == 10
 
 
+@pytest.mark.invariant("M12")
+def test_line_54_a_recreated_topic_inherits_no_offsets_whatever_became_of_the_tombstones(driver: Driver) -> None:
+    commits(driver)
+    commits(driver, topic="kept")
+    driver.fail_writes = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    driver.topics["t"] = None
+    driver.run(drop_topics(driver.group, lambda topic: topic == "t"))
+    assert fetched(driver)[0] == -1, "the topic is gone"
+    driver.fail_writes = None
+    driver.topics["t"] = UUID(int=2)
+    for _ in ("here", "after a failover"):
+        assert fetched(driver) == (-1, "", 0)
+        everything = OffsetFetchRequestGroup(group_id=GROUP, topics=None)
+        answer = fetch(driver.state, everything, driver.topic_id_of, require_stable=False)
+        assert [topic.name for topic in answer.topics] == ["kept"]
+        driver.reload()
+    commits(driver, 3)
+    commits(driver, 4, topic="kept")
+    expired(driver)
+    assert (fetched(driver)[0], fetched(driver, "kept")[0]) == (3, 4), "what was committed for the new topic stays"
+
+
+@pytest.mark.invariant("M12")
+def test_line_54_what_is_left_of_a_deleted_topic_goes_with_what_has_expired(driver: Driver) -> None:
+    (member,) = driver.stable()
+    commits(driver, member=member, generation=1)
+    driver.topics["t"] = UUID(int=2)
+    expired(driver)
+    assert driver.log[-1] == OffsetRecord(GROUP, "t", 0, None)
+    assert TopicPartition("t", 0) not in driver.group.offsets
+    written = len(driver.log)
+    driver.run(drop_stale(driver.group, driver.topic_id_of))
+    assert len(driver.log) == written
+
+
+def test_line_54_offsets_without_a_topic_id_belong_to_whoever_has_the_name(driver: Driver) -> None:
+    """Those of an earlier release, and of old clients that say themselves when an offset expires."""
+    value = OffsetCommitValue(offset=7, metadata="", commit_timestamp=driver.now.wall_ms)
+    driver.run(Step([OffsetRecord(GROUP, "t", 0, value)]))
+    commits(driver, 8, topic="expires", retention_ms=WEEK_MS)
+    driver.reload()
+    expired(driver)
+    assert (fetched(driver)[0], fetched(driver, "expires")[0]) == (7, 8)
+    driver.topics["t"] = None
+    expired(driver)
+    driver.topics["t"] = UUID(int=2)
+    assert fetched(driver)[0] == -1
+
+
+def test_line_54_a_transaction_that_commits_for_the_new_topic_is_not_dropped_with_the_old(driver: Driver) -> None:
+    commits(driver)
+    driver.topics["t"] = new = UUID(int=2)
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=driver.now.wall_ms, topic_id=new)
+    driver.state.replay(OffsetRecord(GROUP, "t", 0, value), 50, 7)
+    driver.run(drop_stale(driver.group, driver.topic_id_of))
+    driver.state.end_transaction(7, True)
+    assert fetched(driver)[0] == 5
+
+
 def deleted(driver: Driver, group: str = GROUP) -> ErrorCode:
     try:
         driver.run(delete_group(driver.state, group, Caller()))
@@ -277,7 +343,7 @@ def offsets_deleted(driver: Driver, topic: str) -> int:
         ],
     )
     caller = Caller()
-    driver.run(delete_offsets(driver.state, request, caller, lambda name, index: name != "unknown"))
+    driver.run(delete_offsets(driver.state, request, caller, driver.topic_id_of))
     code: int = caller.response.topics[0].partitions[0].error_code
     return code
 
@@ -293,7 +359,7 @@ def test_line_55_offsets_of_subscribed_topics_are_not_deleted(driver: Driver) ->
     driver.leave((member, None))
     assert offsets_deleted(driver, "t") == ErrorCode.NONE
     with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
-        delete_offsets(driver.state, OffsetDeleteRequest(group_id="?", topics=()), Caller(), lambda *_: True)
+        delete_offsets(driver.state, OffsetDeleteRequest(group_id="?", topics=()), Caller(), driver.topic_id_of)
 
 
 def test_groups_of_other_types_keep_their_offsets_while_they_have_members(driver: Driver) -> None:

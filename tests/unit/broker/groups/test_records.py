@@ -1,5 +1,7 @@
 """The bytes in `__consumer_offsets`."""
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +28,14 @@ _offsets = st.builds(
     _text,
     _int32,
     st.none()
-    | st.builds(OffsetCommitValue, offset=_int64, leader_epoch=_int32, metadata=_text, commit_timestamp=_int64),
+    | st.builds(
+        OffsetCommitValue,
+        offset=_int64,
+        leader_epoch=_int32,
+        metadata=_text,
+        commit_timestamp=_int64,
+        topic_id=st.uuids(),
+    ),
 )
 _members = st.builds(
     MemberMetadata,
@@ -71,6 +80,13 @@ def test_known_bytes() -> None:
     assert key.hex() == "0001" "000167" "0005746f706963" "00000003"
     assert value is not None
     assert value.hex() == "0004" "000000000000002a" "00000005" "056e6f7465" "0000018bcfe56800" "00"
+    _, value = encode(
+        OffsetRecord("g", "topic", 3, OffsetCommitValue(
+            offset=42, leader_epoch=5, metadata="", commit_timestamp=1, topic_id=UUID(int=0xABCD)
+        ))
+    )  # fmt: skip
+    assert value is not None
+    assert value.hex() == "0004" "000000000000002a" "00000005" "01" "0000000000000001" "01" "00" "10" + f"{0xABCD:032x}"
     key, value = encode(
         GroupRecord("g", GroupMetadataValue(
             protocol_type="consumer", generation=7, protocol=None, leader=None, current_state_timestamp=1, members=[]
