@@ -15,9 +15,16 @@ from rookery.broker.coordination.reply import coordinator_error
 from rookery.broker.coordination.step import Answer, Instant, Step
 from rookery.broker.replication.partition import Partition
 from rookery.core.clock import Clock
-from rookery.core.errors import ErrorCode, KafkaError, MessageTooLargeError, NotCoordinatorError
+from rookery.core.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    KafkaError,
+    MessageTooLargeError,
+    NotCoordinatorError,
+)
 from rookery.core.logs import get_logger
 from rookery.core.wire.batch import HEADER_SIZE
+from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import Record, build_batch
 
 _log = get_logger("broker.coordination")
@@ -95,7 +102,11 @@ class Shard(Generic[R]):
 
     def run(self, step: Step[R]) -> None:
         """Write the records and give the answers."""
-        encoded = [(record, *self._encode(record)) for record in step.records]
+        try:
+            encoded = [(record, *self._encode(record)) for record in step.records]
+        except WireError as error:
+            self._failed(step.records, step.answers, InvalidRequestError(f"it cannot be stored: {error}"))
+            return
         allowed = self.partition.log.config.max_message_bytes
         batches = [encoded] if step.atomic else list(in_batches(encoded, allowed))
         for number, rows in enumerate(batches):

@@ -10,6 +10,7 @@ from rookery.broker.server.pending import Pending
 from rookery.broker.server.topic_metrics import Traffic
 from rookery.core.errors import (
     KafkaError,
+    KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
     NotLeaderOrFollowerError,
     RequestTimedOutError,
@@ -79,6 +80,11 @@ class DelayedProduce:
         if not partition.is_leader or partition.state.leader_epoch != written.leader_epoch:
             self._refuse(written, NotLeaderOrFollowerError(
                 f"{partition.topic_partition} got another leader before the batch was committed"
+            ))  # fmt: skip
+            return True
+        if partition.offline:
+            self._refuse(written, KafkaStorageError(
+                f"the log directory of {partition.topic_partition} failed before the batch was committed"
             ))  # fmt: skip
             return True
         if not partition.is_acknowledged(written.appended, self._acks):

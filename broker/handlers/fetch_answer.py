@@ -35,7 +35,8 @@ class Fetch:
         self.read.read()
 
     def wait(self) -> None:
-        """There is not enough yet."""
+        """There is not enough yet: what was found is let go, and read again when the wait is over."""
+        self.read.data = []
         if self._account is not None:
             self._account.pause()
 

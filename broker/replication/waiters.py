@@ -120,8 +120,12 @@ class Waiters(Generic[K]):
             return True
 
     def expire(self, parked: Parked[K]) -> None:
-        """End a wait: its time is up, or somebody is in a hurry."""
-        if self.forget(parked):
+        """End a wait: its time is up, or somebody is in a hurry. What has happened by then counts, even if nobody has
+        come to look yet: after a stall the timers ring first."""
+        if parked.timer is None:
+            return
+        done = self._try(parked, parked.keys)
+        if self.forget(parked) and not done:
             try:
                 parked.waiter.expire()
             except Exception as error:

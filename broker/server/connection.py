@@ -340,7 +340,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._quotas.limited:
             seconds = awaited.handled_at - awaited.started_at
             response = self._charge(awaited.call, awaited.request_size, response, seconds)
-        awaited.ready(response)
+        try:
+            awaited.ready(response)
+        except Exception as unwritable:  # whoever completed it has others to answer too
+            self._broken(awaited.call, unwritable)
+            return
         self._behind += awaited.size
         self._released(awaited)
 

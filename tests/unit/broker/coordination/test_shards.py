@@ -11,6 +11,7 @@ from rookery.broker.groups.step import Step
 from rookery.core.errors import CoordinatorLoadInProgressError, ErrorCode, KafkaError, NotCoordinatorError
 from rookery.core.metadata.records import PartitionChangeRecord
 from rookery.core.metadata.requests import CreateTopicsRequest, DeleteTopicsRequest, NewTopic, TopicReference
+from rookery.core.wire.apis.sync_group import SyncGroupRequest
 from rookery.core.wire.markers import Marker, MarkerType, build_marker
 from rookery.core.wire.records import Record, build_batch
 from tests.unit.broker.coordination.test_internal_topic import ONE, find
@@ -163,6 +164,24 @@ async def test_a_batch_that_is_too_large_is_refused_and_changes_nothing() -> Non
         shard.run_for(GROUP, made)
         assert caller.response is ErrorCode.MESSAGE_TOO_LARGE
         assert shard.groups.groups == {}
+
+
+@pytest.mark.invariant("G3")
+async def test_what_cannot_be_stored_is_refused_and_changes_nothing() -> None:
+    """A member id that is longer than a record can hold."""
+    async with running_broker(config={**ONE, "group.initial.rebalance.delay.ms": "0"}) as broker:
+        await with_topic(broker)
+        shard = await loaded(broker)
+        joined, synced = Caller(), Caller()
+        join = Join(joined, "", "i" * 32767, "c", "/h", 6000, 6000, "consumer", RANGE)
+        broker.groups.run(GROUP, joined, lambda state, now: state.join(GROUP, join, now))
+        member_id, generation = joined.response.member_id, joined.response.generation_id
+        request = SyncGroupRequest(
+            group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id="i" * 32767, assignments=()
+        )
+        broker.groups.run(GROUP, synced, lambda state, now: state.sync(request, synced, now))
+        assert synced.response is ErrorCode.INVALID_REQUEST
+        assert shard.groups.groups[GROUP].state.value == "Empty"
 
 
 async def test_deadlines_are_kept() -> None:

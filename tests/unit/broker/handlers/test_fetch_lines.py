@@ -135,6 +135,29 @@ async def test_line_32_more_than_an_answer_can_hold_is_not_waited_for(broker: Qu
     assert offsets(answer.responses[0].partitions[0].records) == [0, 1]
 
 
+async def test_line_32_a_fetch_that_waits_keeps_no_data(
+    broker: QuietBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every waiting client could hold as much memory as its answer may be large."""
+    await broker.create("orders")
+    batch = batch_of(b"x" * 100)
+    reads: list[fetch_read.FetchRead] = []
+    read = fetch_read.FetchRead.read
+
+    def remembered(self: fetch_read.FetchRead, first: int = 0) -> None:
+        reads.append(self)
+        read(self, first)
+
+    monkeypatch.setattr(fetch_read.FetchRead, "read", remembered)
+    reader, writer = broker.talk(), broker.talk()
+    writer.send(PRODUCE, 9, produce_request("orders", batch))
+    reader.send(FETCH, 12, fetch_request("orders", 0, max_wait_ms=500, min_bytes=1000))
+    assert (len(reads), reads[0].data) == (1, [])
+    broker.advance(0.5)
+    (answer,) = reader.receive()
+    assert offsets(answer.responses[0].partitions[0].records) == [0]
+
+
 async def test_line_32_an_error_in_any_partition_is_answered_at_once(broker: QuietBroker) -> None:
     await broker.create("orders")
     reader = broker.talk()

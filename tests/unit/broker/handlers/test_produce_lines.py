@@ -232,6 +232,18 @@ def follower_fetch(talk: Talk, topic: str, offset: int) -> None:
     talk.receive()
 
 
+@pytest.mark.invariant("P17")
+async def test_line_26_a_disk_that_fails_meanwhile_ends_the_wait(broker: QuietBroker) -> None:
+    await broker.create("orders")
+    share(broker, "orders", isr=(1, 2))
+    talk = broker.talk()
+    talk.send(PRODUCE, 11, produce_request("orders", batch_of(b"x"), acks=-1, timeout_ms=60_000))
+    assert talk.receive() == []
+    broker.partition("orders").go_offline()
+    (answer,) = talk.receive()
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
 @pytest.mark.row(13)
 @pytest.mark.invariant("P12")
 async def test_line_27_too_few_in_sync_replicas_refuse_before_writing(broker: QuietBroker) -> None:

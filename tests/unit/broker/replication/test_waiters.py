@@ -130,7 +130,21 @@ def test_a_request_times_out_once() -> None:
     scheduler.advance(10.0)
     waiters.wake("a")
     scheduler.run()
-    assert (waiter.expired, len(waiter.looks), waiters.size("Fetch")) == (1, 1, 0)
+    assert (waiter.expired, len(waiter.looks), waiters.size("Fetch")) == (1, 2, 0)
+
+
+def test_what_has_happened_before_the_time_is_up_counts() -> None:
+    """After a stall the timer rings before anybody comes to look."""
+    scheduler, waiters = rig()
+    waiter = Recorder("Produce")
+    parked = park(waiters, waiter, ["a", "b"], 0.5)
+    waiters.wake("b")
+    waiter.done = True
+    waiters.expire(parked)
+    assert (waiter.expired, waiter.looks, waiters.size("Produce")) == (0, [["a", "b"]], 0)
+    scheduler.advance(1.0)
+    waiters.expire(parked)
+    assert (waiter.expired, len(waiter.looks)) == (0, 1)
 
 
 def test_a_forgotten_request_hears_nothing_more() -> None:

@@ -152,6 +152,19 @@ def test_behind_a_request_whose_work_is_done_others_start() -> None:
     assert client.answers() == ["wait-1", "later"]
 
 
+def test_an_answer_that_cannot_be_written_ends_its_own_connection_alone() -> None:
+    """Whoever completes it, a rebalance for instance, has others to answer."""
+    waits = Waits()
+    rig = Rig(waits)
+    first, second = rig.client(), rig.client()
+    first.receive(frame_of("wait-1"))
+    second.receive(frame_of("wait-2"))
+    waits.pending["wait-1"].complete("not an answer")
+    waits.finish("wait-2")
+    assert first.transport.aborted
+    assert second.answers() == ["wait-2"]
+
+
 def test_answers_that_become_ready_together_leave_in_one_write() -> None:
     waits = Waits()
     rig = Rig(waits)
