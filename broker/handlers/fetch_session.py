@@ -65,7 +65,8 @@ class Wanted:
             or data.diverging_epoch is not None
             or data.preferred_read_replica >= 0
         )
-        self.high_watermark = -1 if data.error_code else data.high_watermark
+        refused = data.error_code or data.diverging_epoch is not None  # nothing else of it is taken in
+        self.high_watermark = -1 if refused else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return news
 

@@ -445,14 +445,14 @@ class LeaderFollower:
             self._step_aside(key, partition, code.name)
 
     def _put_aside(self, key: Key, aside: "_Aside") -> None:
+        if key not in self._partitions:
+            return  # it was given up meanwhile
         self._aside[key] = aside
         self._moved.pop(key, None)
         self._gone[key] = None
 
     def _step_aside(self, key: Key, partition: Followed, reason: str) -> None:
-        """Try again later, after longer and longer pauses, unless it was given up meanwhile."""
-        if self._partitions.get(key) is not partition:
-            return
+        """Try again later, after longer and longer pauses."""
         pause = min(self._tried.pop(key, FIRST_PAUSE_S / 2) * 2, self._settings.backoff_ms_max / 1000)
         self._put_aside(key, _Aside(until=self._clock.monotonic() + pause, pause=pause))
         _log.debug(
@@ -478,6 +478,9 @@ class LeaderFollower:
                         break
             except Exception as error:  # of this replica alone, whatever it is
                 self._on_failed(partition, error)
+                if self._partitions.get(key) is partition:
+                    self._step_aside(key, partition, str(error))
+                    self._changed.set()
                 return
             if self._partitions.get(key) is partition:
                 self._resume(key)

@@ -287,6 +287,8 @@ class Partition:
         if self.state.leader != self._node_id:
             raise NotLeaderOrFollowerError(f"{self.topic_partition} is led by broker {self.state.leader}")
         self._check_not_cut()
+        if self.leading is None:
+            raise NotLeaderOrFollowerError(f"{self.topic_partition}: the log could not be cut, so nobody leads here")
 
     def check_replica(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raise unless this broker's log may be read by a consumer that knows of this epoch: who leads and who follows

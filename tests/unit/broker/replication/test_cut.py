@@ -13,7 +13,7 @@ from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.truncation import TruncationBelowHighWatermarkError
 from rookery.core.disk import MemoryDisk
-from rookery.core.errors import NotLeaderOrFollowerError
+from rookery.core.errors import KafkaStorageError, NotLeaderOrFollowerError
 from rookery.core.metadata import image as im
 from rookery.core.types import TopicPartition
 from rookery.core.wire.records import Record, build_batch
@@ -80,6 +80,30 @@ async def test_leadership_begins_when_the_log_has_been_cut() -> None:
     assert partition.leading is not None
     assert (partition.leading.epoch_start, partition.log.end_offset) == (2, 2)
     assert partition.append_as_leader(records(0, 1, -1), 1, 0).base_offset == 2
+
+
+class BrokenDisk(SlowDisk):
+    """Storage that cannot cut."""
+
+    async def truncate(self, partition: PartitionLog, offset: int) -> bool:
+        raise KafkaStorageError("the disk is broken")
+
+
+@pytest.mark.invariant("P8", "P6")
+async def test_nobody_leads_with_a_log_that_could_not_be_cut() -> None:
+    partition = a_partition(BrokenDisk())
+    for first in range(3):
+        partition.apply(led_by(OTHER, 1))
+        partition.apply_fetched(records(first, 1, 1), high_watermark=1, leader_log_start=0, now_ms=0)
+    cut = partition.truncate_to_leader(epoch=1, end_offset=2)
+    partition.apply(led_by(ME, 3))
+    with pytest.raises(KafkaStorageError):
+        await cut
+    with pytest.raises(NotLeaderOrFollowerError, match="could not be cut"):
+        partition.append_as_leader(records(0, 1, -1), 1, 0)
+    with pytest.raises(NotLeaderOrFollowerError, match="could not be cut"):
+        partition.check_leader(3)
+    assert partition.log.end_offset == 3
 
 
 @pytest.mark.invariant("P8")
