@@ -148,6 +148,9 @@ class ControllerClient:
     async def alter_client_quotas(self, request: q.AlterClientQuotasRequest) -> q.AlterClientQuotasReply:
         return _as(q.AlterClientQuotasReply, await self.change(request))
 
+    async def unregister_broker(self, request: q.UnregisterBrokerRequest) -> q.UnregisterBrokerReply:
+        return _as(q.UnregisterBrokerReply, await self.change(request))
+
     async def allocate_producer_ids(self) -> range:
         """A block of producer ids that nobody else was given or will be."""
         request = q.AllocateProducerIdsRequest(self._node_id, self.broker_epoch)

@@ -9,7 +9,7 @@ from rookery.broker.groups.offsets import TopicIdOf, is_current
 from rookery.broker.groups.records import NO_TIMESTAMP, OffsetCommitValue, OffsetRecord
 from rookery.broker.groups.state import GroupsState
 from rookery.broker.groups.step import Instant, Receiver, Step
-from rookery.core.errors import ErrorCode, IllegalGenerationError
+from rookery.core.errors import ErrorCode, GroupIdNotFoundError, IllegalGenerationError
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.offset_commit import (
     OffsetCommitRequest,
@@ -27,16 +27,26 @@ from rookery.core.wire.apis.offset_fetch import (
 from rookery.core.wire.primitives import NO_UUID
 
 NO_OFFSET = -1
+NO_GROUP_FROM = 9
+"""Older versions know no GROUP_ID_NOT_FOUND."""
 
 
 def commit(
-    state: GroupsState, request: OffsetCommitRequest, to: Receiver, now: Instant, topic_id_of: TopicIdOf
+    state: GroupsState,
+    request: OffsetCommitRequest,
+    to: Receiver,
+    now: Instant,
+    topic_id_of: TopicIdOf,
+    *,
+    version: int,
 ) -> Step:
-    """OffsetCommit: each partition is answered by itself. Raises KafkaError where the group refuses them all."""
+    """OffsetCommit: each partition is answered by itself. Raises KafkaError where the group refuses them all.
+    Who names a generation belongs to a group: only without one the group is made."""
     generation = request.generation_id_or_member_epoch
     group = state.groups.get(request.group_id)
     if group is None and generation >= 0:
-        raise IllegalGenerationError(f"there is no group {request.group_id!r}, let alone generation {generation}")
+        missing = GroupIdNotFoundError if version >= NO_GROUP_FROM else IllegalGenerationError
+        raise missing(f"there is no group {request.group_id!r}, let alone generation {generation}")
     group = group or state.find_or_make(request.group_id)
     group.check_commit(Identity(request.member_id, request.group_instance_id), generation, now)
     step = Step()

@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the producers that a partition's leader remembers."""
+"""DescribeProducers (61): the producers that a replica of a partition remembers, whether it leads or follows."""
 
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.log.producer_state import ProducerEntry
@@ -35,7 +35,7 @@ class DescribeProducersHandler:
     def _describe(self, topic: str, index: int, call: Call) -> PartitionResponse:
         try:
             partition = self._locator.named(topic, index)
-            partition.check_leader()
+            partition.check_replica()
         except KafkaError as error:
             call.error(error.code)
             return PartitionResponse(

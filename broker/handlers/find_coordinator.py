@@ -2,12 +2,13 @@
 
 Versions from 0 on are served, since old clients judge by the lowest whether there are groups at all. From
 v4 on several keys can be asked for, each with an error of its own. While there is no coordinator the node
-is -1 and the client asks again.
+is -1 and the client asks again. Transactions are not there at all: of the errors that this API has, clients of every
+kind take CLUSTER_AUTHORIZATION_FAILED as final and show its message, and go on asking after most others.
 """
 
 from rookery.broker.coordination.internal_topic import CoordinatorFinder
 from rookery.broker.server.client import Call
-from rookery.core.errors import CoordinatorNotAvailableError, InvalidRequestError, KafkaError
+from rookery.core.errors import ClusterAuthorizationFailedError, InvalidRequestError, KafkaError
 from rookery.core.wire.apis.find_coordinator import (
     FIND_COORDINATOR,
     Coordinator,
@@ -56,5 +57,5 @@ class FindCoordinatorHandler:
         if finder is not None:
             return finder
         if key_type == TRANSACTION:
-            raise CoordinatorNotAvailableError("this broker does not serve transactions yet")
+            raise ClusterAuthorizationFailedError("this cluster does not serve transactions yet")
         raise InvalidRequestError(f"coordinators of type {key_type} are not served here")

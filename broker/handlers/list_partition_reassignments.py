@@ -1,12 +1,13 @@
-"""ListPartitionReassignments (46): the moves that are under way, as the active controller knows them."""
+"""ListPartitionReassignments (46): the moves that are under way, as the active controller knows them.
+
+The timeout of the request is no deadline, as in Kafka: clients send 0, too."""
 
 from collections import defaultdict
 
-from rookery.broker.handlers.admin_request import decide
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import KafkaError
-from rookery.core.metadata.requests import ListReassignmentsReply, ListReassignmentsRequest, NamedPartition
+from rookery.core.metadata.requests import ListReassignmentsRequest, NamedPartition
 from rookery.core.wire.apis.list_partition_reassignments import (
     LIST_PARTITION_REASSIGNMENTS,
     ListPartitionReassignmentsRequest,
@@ -20,8 +21,7 @@ from rookery.core.wire.served import Served
 class ListPartitionReassignmentsHandler:
     served = Served(LIST_PARTITION_REASSIGNMENTS, 0, 0)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
-        self._cluster = cluster
+    def __init__(self, controller: ControllerPort) -> None:
         self._controller = controller
 
     async def handle(
@@ -32,9 +32,9 @@ class ListPartitionReassignmentsHandler:
             for topic in request.topics or ()
             for index in topic.partition_indexes
         )
-        ask = self._controller.list_reassignments(ListReassignmentsRequest(named, request.topics is None))
+        ask = ListReassignmentsRequest(named, request.topics is None)
         try:
-            reply = await decide(ask, request.timeout_ms, self._cluster, _at_once)
+            reply = await self._controller.list_reassignments(ask)
         except KafkaError as error:
             call.error(error.code)
             return ListPartitionReassignmentsResponse(
@@ -53,7 +53,3 @@ class ListPartitionReassignmentsHandler:
         return ListPartitionReassignmentsResponse(
             topics=[OngoingTopicReassignment(name=name, partitions=found) for name, found in by_topic.items()]
         )
-
-
-def _at_once(reply: ListReassignmentsReply) -> None:
-    return None

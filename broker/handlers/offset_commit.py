@@ -32,7 +32,9 @@ class OffsetCommitHandler:
         groups = self._groups
         reply: Reply[OffsetCommitResponse] = Reply(call, lambda code: _refusal(request, code), _TOO_LARGE)
         groups.run(
-            request.group_id, reply, lambda state, now: commit(state, request, reply, now, groups.topic_id_of)
+            request.group_id,
+            reply,
+            lambda state, now: commit(state, request, reply, now, groups.topic_id_of, version=call.version),
         )
         return reply.outcome(blocks=False)
 

@@ -22,6 +22,8 @@ from rookery.core.metadata.requests import (
     ListReassignmentsRequest,
     ReassignPartitionsReply,
     ReassignPartitionsRequest,
+    UnregisterBrokerReply,
+    UnregisterBrokerRequest,
     UpdateFeaturesReply,
     UpdateFeaturesRequest,
 )
@@ -67,6 +69,8 @@ class ControllerPort(Protocol):
     async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesReply: ...
 
     async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasReply: ...
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerReply: ...
 
     async def describe_quorum(self) -> QuorumView:
         """The metadata quorum, as its leader tells."""

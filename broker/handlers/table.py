@@ -26,12 +26,14 @@ from rookery.broker.handlers.describe_log_dirs import DescribeLogDirsHandler, St
 from rookery.broker.handlers.describe_producers import DescribeProducersHandler
 from rookery.broker.handlers.describe_quorum import DescribeQuorumHandler
 from rookery.broker.handlers.describe_topic_partitions import DescribeTopicPartitionsHandler
+from rookery.broker.handlers.describe_user_scram_credentials import DescribeUserScramCredentialsHandler
 from rookery.broker.handlers.elect_leaders import ElectLeadersHandler
 from rookery.broker.handlers.fetch import FetchHandler
 from rookery.broker.handlers.fetch_session import Sessions
 from rookery.broker.handlers.group_handlers import group_handlers
 from rookery.broker.handlers.incremental_alter_configs import IncrementalAlterConfigsHandler
 from rookery.broker.handlers.init_producer_id import InitProducerIdHandler
+from rookery.broker.handlers.list_config_resources import ListConfigResourcesHandler
 from rookery.broker.handlers.list_offsets import ListOffsetsHandler
 from rookery.broker.handlers.list_partition_reassignments import ListPartitionReassignmentsHandler
 from rookery.broker.handlers.locate import Locator
@@ -41,6 +43,7 @@ from rookery.broker.handlers.ports import ClusterView, ControllerPort
 from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
+from rookery.broker.handlers.unregister_broker import UnregisterBrokerHandler
 from rookery.broker.handlers.update_features import UpdateFeaturesHandler
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
@@ -125,12 +128,15 @@ def _admin_handlers(broker: Broker, locator: Locator) -> list[Handler]:
         DescribeLogDirsHandler(broker.storage, space_of),
         ElectLeadersHandler(cluster, controller),
         AlterPartitionReassignmentsHandler(cluster, controller),
-        ListPartitionReassignmentsHandler(cluster, controller),
+        ListPartitionReassignmentsHandler(controller),
         DescribeQuorumHandler(controller),
         UpdateFeaturesHandler(cluster, controller),
         DescribeProducersHandler(locator),
         DescribeTopicPartitionsHandler(cluster),
         DescribeClientQuotasHandler(cluster),
         AlterClientQuotasHandler(cluster, controller),
+        DescribeUserScramCredentialsHandler(),
+        ListConfigResourcesHandler(cluster),
+        UnregisterBrokerHandler(cluster, controller),
         *acl_handlers(),
     ]

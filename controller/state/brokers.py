@@ -17,6 +17,7 @@ from rookery.core.errors import (
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,
     InvalidRegistrationError,
+    InvalidRequestError,
     StaleBrokerEpochError,
 )
 from rookery.core.metadata.image import BrokerRegistration, Image
@@ -135,6 +136,10 @@ def unregister_broker(
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         raise BrokerIdNotRegisteredError(f"broker {request.broker_id} is not registered")
+    if not broker.fenced:
+        raise InvalidRequestError(
+            f"broker {broker.id} is alive, and its replicas would count as lost: stop it, wait until it is fenced"
+        )
     record = UnregisterBrokerRecord(broker.id, broker.epoch)
     changes = _out_of_service(replayed(image, [record]), broker.id, defaults, lost=True)
     return decided([record, *changes], UnregisterBrokerReply())

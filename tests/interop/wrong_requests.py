@@ -20,17 +20,21 @@ from rookery.core.wire.apis import (
     describe_groups,
     describe_producers,
     describe_quorum,
+    describe_user_scram_credentials,
     elect_leaders,
     fetch,
     find_coordinator,
     heartbeat,
     join_group,
     leave_group,
+    list_config_resources,
     list_offsets,
+    list_partition_reassignments,
     offset_commit,
     offset_delete,
     produce,
     sync_group,
+    unregister_broker,
 )
 from rookery.core.wire.apis import describe_topic_partitions as pages
 from rookery.core.wire.apis import incremental_alter_configs as configs
@@ -232,6 +236,14 @@ def _options() -> Iterator[Case]:
         request = configs.IncrementalAlterConfigsRequest(resources=[of], validate_only=False)
         case = f"set {option} of {name} to {value} by {how}"
         yield Case(case, configs.INCREMENTAL_ALTER_CONFIGS, 1, request, error)
+    for types, error in (([TOPIC, BROKER], E.NONE), ([TOPIC, 99], E.UNSUPPORTED_VERSION)):
+        names = list_config_resources.ListConfigResourcesRequest(resource_types=types)
+        yield Case(f"names of types {types}", list_config_resources.LIST_CONFIG_RESOURCES, 1, names, error)
+    for users, error in (((), E.NONE), (["ann"], E.RESOURCE_NOT_FOUND), (["ann", "ann"], E.DUPLICATE_RESOURCE)):
+        named = [describe_user_scram_credentials.UserName(name=user) for user in users]
+        whose = describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=named)
+        api = describe_user_scram_credentials.DESCRIBE_USER_SCRAM_CREDENTIALS
+        yield Case(f"credentials of {users}", api, 0, whose, error)
 
 
 # --- replicas -------------------------------------------------------------------------------------------------
@@ -260,6 +272,11 @@ def _replicas() -> Iterator[Case]:
     other = describe_quorum.TopicData(topic_name=THERE, partitions=[describe_quorum.PartitionData(partition_index=0)])
     quorum = describe_quorum.DescribeQuorumRequest(topics=[other])
     yield Case("quorum of a topic", describe_quorum.DESCRIBE_QUORUM, 2, quorum, E.UNKNOWN_TOPIC_OR_PARTITION)
+    moves = list_partition_reassignments.ListPartitionReassignmentsRequest(timeout_ms=0, topics=None)
+    list_moves = list_partition_reassignments.LIST_PARTITION_REASSIGNMENTS
+    yield Case("moves, without time", list_moves, 0, moves, E.NONE)
+    forget = unregister_broker.UnregisterBrokerRequest(broker_id=77)
+    yield Case("forget no broker", unregister_broker.UNREGISTER_BROKER, 0, forget, E.BROKER_ID_NOT_REGISTERED)
 
 
 # --- groups ---------------------------------------------------------------------------------------------------
@@ -282,13 +299,19 @@ def _groups() -> Iterator[Case]:
     yield Case("leave of nobody", leave_group.LEAVE_GROUP, 4, leave, E.UNKNOWN_MEMBER_ID)
     sync = sync_group.SyncGroupRequest(group_id="unknown", generation_id=1, member_id="m", assignments=())
     yield Case("sync of nobody", sync_group.SYNC_GROUP, 3, sync, E.UNKNOWN_MEMBER_ID)
-    for generation, error in ((-1, E.NONE), (5, E.ILLEGAL_GENERATION)):
+    for version, generation, error in (
+        (8, -1, E.NONE),
+        (8, 5, E.ILLEGAL_GENERATION),
+        (9, -1, E.NONE),
+        (9, 5, E.GROUP_ID_NOT_FOUND),
+    ):
         place = offset_commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
         commit = offset_commit.OffsetCommitRequest(
-            group_id=f"committing-{generation}", generation_id_or_member_epoch=generation, member_id="",
+            group_id=f"committing-{version}-{generation}", generation_id_or_member_epoch=generation, member_id="",
             topics=[offset_commit.OffsetCommitRequestTopic(name=THERE, partitions=[place])],
         )  # fmt: skip
-        yield Case(f"commit in generation {generation}", offset_commit.OFFSET_COMMIT, 8, commit, error)
+        name = f"commit in generation {generation}, version {version}"
+        yield Case(name, offset_commit.OFFSET_COMMIT, version, commit, error)
     for version, error in ((5, E.NONE), (6, E.GROUP_ID_NOT_FOUND)):
         look = describe_groups.DescribeGroupsRequest(groups=["unknown"])
         yield Case(f"describe nobody, version {version}", describe_groups.DESCRIBE_GROUPS, version, look, error)

@@ -25,6 +25,7 @@ from rookery.broker.scheduler import Scheduler
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.controller.state.brokers import unregister_broker
 from rookery.controller.state.client_quotas import alter_client_quotas
 from rookery.controller.state.config_rules import RULES
 from rookery.controller.state.configs import alter_configs
@@ -64,6 +65,8 @@ from rookery.core.metadata.requests import (
     ListReassignmentsRequest,
     ReassignPartitionsReply,
     ReassignPartitionsRequest,
+    UnregisterBrokerReply,
+    UnregisterBrokerRequest,
     UpdateFeaturesReply,
     UpdateFeaturesRequest,
 )
@@ -153,6 +156,10 @@ class OneNodeCluster:
 
     async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasReply:
         decision = alter_client_quotas(self.image, request)
+        return decision.reply(self.commit(decision.records))
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerReply:
+        decision = unregister_broker(self.image, request, Defaults())
         return decision.reply(self.commit(decision.records))
 
     async def describe_quorum(self) -> QuorumView:

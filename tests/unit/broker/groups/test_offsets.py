@@ -44,6 +44,7 @@ def commits(
     topic: str = "t",
     metadata: str | None = None,
     retention_ms: int = -1,
+    version: int = 9,
 ) -> ErrorCode:
     request = OffsetCommitRequest(
         group_id=group,
@@ -64,7 +65,7 @@ def commits(
     )
     caller = Caller()
     try:
-        driver.run(commit(driver.state, request, caller, driver.now, driver.topic_id_of))
+        driver.run(commit(driver.state, request, caller, driver.now, driver.topic_id_of, version=version))
     except KafkaError as error:
         return error.code
     return ErrorCode(caller.response.topics[0].partitions[0].error_code)
@@ -85,7 +86,9 @@ def test_line_52_members_commit_in_their_generation_and_nobody_else_does(driver:
     assert commits(driver, member=member, generation=0) is ErrorCode.ILLEGAL_GENERATION
     assert commits(driver, member="zombie", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commits(driver) is ErrorCode.UNKNOWN_MEMBER_ID, "without a name, while there are members"
-    assert commits(driver, generation=3, group="nowhere") is ErrorCode.ILLEGAL_GENERATION
+    assert commits(driver, generation=3, group="nowhere", version=8) is ErrorCode.ILLEGAL_GENERATION
+    assert commits(driver, generation=3, group="nowhere") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert "nowhere" not in driver.state.groups
 
 
 def test_line_52_anybody_commits_to_an_empty_group(driver: Driver) -> None:

@@ -40,11 +40,6 @@ from rookery.core.wire.apis.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
-from rookery.core.wire.apis.describe_producers import (
-    DESCRIBE_PRODUCERS,
-    DescribeProducersRequest,
-    TopicRequest,
-)
 from rookery.core.wire.apis.describe_quorum import (
     DESCRIBE_QUORUM,
     DescribeQuorumRequest,
@@ -375,21 +370,6 @@ async def test_line_60_moves_begin_are_listed_and_called_off(broker: QuietBroker
     assert await ask(move("orders", None)) == ErrorCode.NONE
     over = await talk.ask(LIST_PARTITION_REASSIGNMENTS, 0, ListPartitionReassignmentsRequest())
     assert over.topics == []
-
-
-async def test_producers_of_a_partition_are_told_by_its_leader(broker: QuietBroker) -> None:
-    talk = broker.talk()
-    await broker.create("orders")
-    records = [Record(n, 1000 + n, None, b"x", []) for n in range(3)]
-    batch = build_batch(records, producer_id=7, producer_epoch=2, base_sequence=0)
-    await talk.produce("orders", bytes(batch))
-    asked = TopicRequest(name="orders", partition_indexes=[0, 4])
-    answer = await talk.ask(DESCRIBE_PRODUCERS, 0, DescribeProducersRequest(topics=[asked]))
-    first, missing = answer.topics[0].partitions
-    (producer,) = first.active_producers
-    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 2, 2)
-    assert (producer.last_timestamp, producer.current_txn_start_offset) == (1002, -1)
-    assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def pages(broker: QuietBroker, limit: int, *names: str) -> list[list[tuple[str, list[int], int]]]:

@@ -19,6 +19,7 @@ from rookery.core.errors import (
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,
     InvalidRegistrationError,
+    InvalidRequestError,
     StaleBrokerEpochError,
     UnsupportedVersionError,
 )
@@ -215,6 +216,9 @@ def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:
 
 def test_an_unregistered_broker_holds_nothing() -> None:
     image = with_partition(cluster(), Partition((1, 2, 3), (1, 2), 1), min_isr=3)
+    with pytest.raises(InvalidRequestError, match="is alive"):
+        unregister_broker(image, UnregisterBrokerRequest(1), Defaults())
+    image = after(image, fence(image, 1, Defaults()))
     decision = unregister_broker(image, UnregisterBrokerRequest(1), Defaults())
     image = after(image, decision.records)
     assert 1 not in image.brokers
