@@ -1,43 +1,29 @@
-"""The client side of a Kafka connection: requests out in order, answers back in order.
+"""One Kafka connection on the client side: requests out in order, answers back in order.
 
-Used by followers towards their leader and by everything in `client/`. `call` hands the decoded answer to a
-function at once, with its records still views into the receive buffer: what a follower appends is never copied.
-`request` is the awaitable form and keeps its answer.
+`call` hands the decoded answer to a function at once, with its records still views into the receive buffer: what a
+follower appends is never copied. `request` is the awaitable form and keeps its answer.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from rookery.core.errors import UnsupportedVersionError
+from rookery.core.net.conversation import Conversation, Receive
 from rookery.core.net.network import Network, SocketNetwork
+from rookery.core.net.security import PLAINTEXT, Security
 from rookery.core.wire.api import Api
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
-from rookery.core.wire.framing import FrameReader
-from rookery.core.wire.header import read_response_header, request_frame
-from rookery.core.wire.primitives import Buffer, WireError
+from rookery.core.wire.primitives import WireError
 from rookery.core.wire.schema import Struct
 
-RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 CONNECT_TIMEOUT_S = 10.0
-_CORRELATION_MAX = 2**31 - 1
 
 Req = TypeVar("Req", bound=Struct)
 Resp = TypeVar("Resp", bound=Struct)
-Receive = Callable[[Any, BaseException | None], None]
 
 
 class ConnectionLostError(Exception):
     """The connection ended before the answer came; whether the request was carried out is not known."""
-
-
-class _Awaited(NamedTuple):
-    correlation_id: int
-    api: Api[Any, Any]
-    version: int
-    receive: Receive
-    keep: bool
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -45,12 +31,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, address: str, client_id: str) -> None:
         self.address = address
-        self.versions: dict[int, tuple[int, int]] = {}
-        """The range the node serves, by API key; filled by `open`."""
-        self._client_id = client_id
-        self._frames = FrameReader(RESPONSE_BYTES_MAX)
-        self._awaited: deque[_Awaited] = deque()
-        self._next_correlation = 0
+        self._conversation = Conversation(address, client_id)
         self._transport: asyncio.Transport | None = None
         self._failure: BaseException | None = None
         self._writable = asyncio.Event()
@@ -65,14 +46,16 @@ class Connection(asyncio.BufferedProtocol):
         *,
         client_id: str,
         network: Network | None = None,
+        security: Security = PLAINTEXT,
         timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> "Connection":
-        """Connect and learn which versions the node serves. Raises OSError or ConnectionLostError."""
+        """Connect, learn which versions the node serves, and authenticate. Raises OSError or ConnectionLostError."""
         connection = cls(f"{host}:{port}", client_id)
         try:
             async with asyncio.timeout(timeout_s):
-                await (network or SocketNetwork()).connect(lambda: connection, host, port)
+                await (network or SocketNetwork()).connect(lambda: connection, host, port, security.tls)
                 await connection._learn_versions(timeout_s)
+                await security.authenticate(connection, timeout_s)
         except TimeoutError:
             connection.close()
             raise ConnectionLostError(f"{connection.address} did not answer within {timeout_s:g} s") from None
@@ -84,15 +67,16 @@ class Connection(asyncio.BufferedProtocol):
     async def _learn_versions(self, timeout_s: float) -> None:
         """Ask in v0, which every node understands."""
         answer = await self.request(API_VERSIONS, 0, ApiVersionsRequest(), timeout_s)
-        self.versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+        self.versions.update({key.api_key: (key.min_version, key.max_version) for key in answer.api_keys})
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """The range the node serves, by API key."""
+        return self._conversation.versions
 
     def version_for(self, api: Api[Any, Any], at_most: int | None = None) -> int:
         """The highest version that both sides speak."""
-        low, high = self.versions.get(api.key, (0, -1))
-        version = min(high, api.max_version, api.max_version if at_most is None else at_most)
-        if version < max(low, api.min_version):
-            raise UnsupportedVersionError(f"{self.address} serves {api.name} in versions {low} to {high}")
-        return version
+        return self._conversation.version_for(api, at_most)
 
     async def request(self, api: Api[Req, Resp], version: int, request: Req, timeout_s: float) -> Resp:
         """Send and wait for the answer. A node that does not answer in time is given up: the connection closes."""
@@ -123,10 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or self._transport.is_closing():
             receive(None, self._lost())
             return
-        correlation = self._next_correlation
-        self._next_correlation = (correlation + 1) & _CORRELATION_MAX
-        self._awaited.append(_Awaited(correlation, api, version, receive, keep))
-        self._transport.writelines(request_frame(api, version, correlation, self._client_id, request))
+        self._transport.writelines(self._conversation.ask(api, version, request, receive, keep=keep))
 
     async def send(self, api: Api[Any, Any], version: int, request: Struct, timeout_s: float) -> None:
         """Send a request that has no answer (Produce with acks=0), when the node has taken what was sent before."""
@@ -138,9 +119,7 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionLostError(f"{self.address} took nothing for {timeout_s:g} s") from None
         if self._transport is None or self._transport.is_closing():
             raise self._lost()
-        correlation = self._next_correlation
-        self._next_correlation = (correlation + 1) & _CORRELATION_MAX
-        self._transport.writelines(request_frame(api, version, correlation, self._client_id, request))
+        self._transport.writelines(self._conversation.tell(api, version, request))
 
     @property
     def closed(self) -> bool:
@@ -149,7 +128,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def waiting(self) -> int:
         """Requests whose answer has not come."""
-        return len(self._awaited)
+        return self._conversation.waiting
 
     def close(self) -> None:
         if self._transport is not None:
@@ -167,38 +146,20 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._frames.get_buffer()
+        return self._conversation.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._frames.received(nbytes)
         try:
-            for frame in self._frames.frames():
-                self._answered(frame)
+            self._conversation.received(nbytes)
         except WireError as error:
             self._failure = error
             if self._transport is not None:
-                self._transport.abort()  # nothing more is to be sent: whoever waits is told now
-
-    def _answered(self, frame: Buffer) -> None:
-        """A request is awaited until its answer is understood: whatever goes wrong before fails it with the
-        connection."""
-        if not self._awaited:
-            raise WireError(f"{self.address} sent an answer that nobody asked for")
-        awaited = self._awaited[0]
-        correlation, position = read_response_header(awaited.api, awaited.version, frame)
-        if correlation != awaited.correlation_id:
-            raise WireError(f"{self.address} answered {correlation} instead of {awaited.correlation_id}")
-        body = bytes(frame) if awaited.keep else frame
-        response = awaited.api.decode_response(awaited.version, body, position)
-        self._awaited.popleft()
-        awaited.receive(response, None)
+                self._transport.abort()  # not close: who waits is told now, whatever is left to be sent
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._failure = self._failure or exc
         self._writable.set()
-        error = self._lost()
-        while self._awaited:
-            self._awaited.popleft().receive(None, error)
+        self._conversation.fail(self._lost())
         if self.on_lost is not None:
             self.on_lost()
 

@@ -27,7 +27,9 @@ class Listening(Protocol):
 class Network(Protocol):
     """What the rest of the system may ask of a network."""
 
-    async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.Transport: ...
+    async def connect(
+        self, factory: ProtocolFactory, host: str, port: int, tls: SSLContext | None = None
+    ) -> asyncio.Transport: ...
 
     async def listen(
         self,
@@ -55,8 +57,10 @@ class _SocketListening:
 class SocketNetwork:
     """TCP through the running event loop."""
 
-    async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.Transport:
-        transport, _ = await asyncio.get_running_loop().create_connection(factory, host, port)
+    async def connect(
+        self, factory: ProtocolFactory, host: str, port: int, tls: SSLContext | None = None
+    ) -> asyncio.Transport:
+        transport, _ = await asyncio.get_running_loop().create_connection(factory, host, port, ssl=tls)
         return transport
 
     async def listen(
@@ -196,15 +200,17 @@ class MemoryNetwork:
         backlog: int = 50,
         tls: SSLContext | None = None,
     ) -> Listening:
-        if tls is not None:
-            raise ValueError("connections in memory are not encrypted")
+        _refuse_tls(tls)
         address = (host, port or self._free_port())
         if address in self._listeners:
             raise OSError(f"the address {host}:{port} is in use")
         self._listeners[address] = factory
         return _MemoryListening(self, address)
 
-    async def connect(self, factory: ProtocolFactory, host: str, port: int) -> asyncio.Transport:
+    async def connect(
+        self, factory: ProtocolFactory, host: str, port: int, tls: SSLContext | None = None
+    ) -> asyncio.Transport:
+        _refuse_tls(tls)
         return self.connect_from("127.0.0.1", factory, host, port)
 
     def connect_from(
@@ -236,3 +242,8 @@ class MemoryNetwork:
     def _free_port(self) -> int:
         self._last_port += 1
         return self._last_port
+
+
+def _refuse_tls(tls: SSLContext | None) -> None:
+    if tls is not None:
+        raise ValueError("connections in memory are not encrypted")
