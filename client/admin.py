@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rookery.client.cluster import Cluster, check
+from rookery.core.net.cluster import Cluster, check
 from rookery.core.wire.apis.create_partitions import (
     CREATE_PARTITIONS,
     CreatePartitionsRequest,

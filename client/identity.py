@@ -11,12 +11,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from rookery.client.cluster import Cluster, check
 from rookery.core.errors import (
     InvalidProducerEpochError,
     OutOfOrderSequenceNumberError,
     UnknownProducerIdError,
 )
+from rookery.core.net.cluster import Cluster, check
 from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from rookery.core.wire.batch import MAX_SEQUENCE
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rookery.client.cluster import NOT_HEARD, Cluster, check
 from rookery.core.errors import KafkaError, OffsetOutOfRangeError
+from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, check
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, PartitionData
 from rookery.core.wire.apis.list_offsets import (
@@ -54,7 +54,7 @@ async def offset_at(cluster: Cluster, topic: str, partition: int, timestamp: int
         return answer.offset
 
     await cluster.partition(topic, partition)
-    return await cluster.retrying(attempt, RETRY_TIMEOUT_S, also=NOT_HEARD)
+    return await cluster.retrying(attempt, RETRY_TIMEOUT_S, also=UNKNOWN_TOPIC)
 
 
 class PartitionReader:
@@ -88,7 +88,7 @@ class PartitionReader:
                 raise
 
         await self._cluster.partition(self._topic, self._partition)
-        answer = await self._cluster.retrying(attempt, RETRY_TIMEOUT_S, also=NOT_HEARD)
+        answer = await self._cluster.retrying(attempt, RETRY_TIMEOUT_S, also=UNKNOWN_TOPIC)
         records, self.position = decode(answer.records or b"", self.position)
         return Fetched(records, self.position, answer.high_watermark)
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rookery.client.cluster import NOT_HEARD, Cluster, check
 from rookery.client.identity import NOT_KNOWN, Identity, Nobody, ProducerId, Stamp
 from rookery.client.partitioner import partition_for_key
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, check
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.produce import (
     PRODUCE,
@@ -135,7 +135,7 @@ class Sender:
                     self._cluster.forget(self._topic)
                     raise
 
-            return await self._cluster.retrying(attempt, self._timeout_s, also=(*NOT_HEARD, *NOT_KNOWN))
+            return await self._cluster.retrying(attempt, self._timeout_s, also=(*UNKNOWN_TOPIC, *NOT_KNOWN))
 
     async def _produce(self, partition: int, batch: bytearray) -> int:
         leader = await self._cluster.leader(self._topic, partition)
@@ -147,7 +147,7 @@ class Sender:
         )
         request = ProduceRequest(acks=self._acks, timeout_ms=REQUEST_TIMEOUT_MS, topic_data=[data])
         if self._acks == 0:
-            connection = await self._cluster.connection(leader.host, leader.port)
+            connection = await self._cluster.peers.connection(leader.endpoint)
             timeout_s = self._cluster.request_timeout_s
             await connection.send(PRODUCE, connection.version_for(PRODUCE), request, timeout_s)
             return -1

@@ -16,8 +16,8 @@ from rookery.broker.replication.partitions import Partitions
 from rookery.core.clock import Clock
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.logs import get_logger
-from rookery.core.net.connection import Connection, ConnectionLostError
-from rookery.core.net.network import Network
+from rookery.core.net.connection import ConnectionLostError
+from rookery.core.net.peers import Peers
 from rookery.core.service import Service
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.list_offsets import (
@@ -43,7 +43,7 @@ class LagMeter(Service):
         cluster: ClusterView,
         partitions: Partitions,
         clock: Clock,
-        network: Network,
+        peers: Peers,
         *,
         listener: str,
         interval_ms: int,
@@ -54,10 +54,9 @@ class LagMeter(Service):
         self._cluster = cluster
         self._partitions = partitions
         self._clock = clock
-        self._network = network
+        self._peers = peers
         self._listener = listener
         self._interval_s = interval_ms / 1000
-        self._connections: dict[int, Connection] = {}
 
     async def serve(self) -> None:
         if self._interval_s == 0:
@@ -67,9 +66,7 @@ class LagMeter(Service):
             await self.measure()
 
     async def stop(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self._peers.close()
 
     async def measure(self) -> None:
         """One round."""
@@ -116,12 +113,13 @@ class LagMeter(Service):
             self._add(where, found.offset)
 
     async def _ask(self, leader: int, asked: list[TopicPartition]) -> None:
+        broker = self._cluster.image.brokers.get(leader)
+        endpoint = broker.endpoint(self._listener) if broker is not None else None
+        if endpoint is None:
+            return
+        address = (endpoint.host, endpoint.port)
         try:
-            connection = await self._connection(leader)
-            if connection is None:
-                return
-            version = connection.version_for(LIST_OFFSETS)
-            answer = await connection.request(LIST_OFFSETS, version, _request(asked), TIMEOUT_S)
+            answer = await self._peers.ask(address, LIST_OFFSETS, _request(asked), timeout_s=TIMEOUT_S)
         except (OSError, ConnectionLostError, KafkaError) as error:
             _log.info("group.lag.unknown", leader=leader, partitions=len(asked), reason=str(error))
             return
@@ -129,24 +127,6 @@ class LagMeter(Service):
             for each in topic.partitions:
                 if each.error_code == ErrorCode.NONE:
                     self._add(TopicPartition(topic.name, each.partition_index), each.offset)
-
-    async def _connection(self, leader: int) -> Connection | None:
-        known = self._connections.get(leader)
-        if known is not None and not known.closed:
-            return known
-        broker = self._cluster.image.brokers.get(leader)
-        endpoint = broker.endpoint(self._listener) if broker is not None else None
-        if endpoint is None:
-            return None
-        connection = await Connection.open(
-            endpoint.host,
-            endpoint.port,
-            client_id=f"broker-{self._cluster.node_id}-lag",
-            network=self._network,
-            timeout_s=TIMEOUT_S,
-        )
-        self._connections[leader] = connection
-        return connection
 
     def _add(self, partition: TopicPartition, end: int) -> None:
         self.times.setdefault(partition, OffsetTimes()).add(end, self._clock.wall_ms())

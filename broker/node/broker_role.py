@@ -13,6 +13,7 @@ from uuid import UUID
 
 from rookery.broker.controller_client import ControllerClient
 from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.groups.lag_meter import TIMEOUT_S as LAG_TIMEOUT_S
 from rookery.broker.groups.lag_meter import LagMeter
 from rookery.broker.groups.metrics import GroupMetrics
 from rookery.broker.handlers.table import Broker, request_handlers
@@ -65,6 +66,7 @@ from rookery.core.metadata.features import RELEASE
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.network import Network
+from rookery.core.net.peers import PeerLimits, Peers
 from rookery.core.net.tls import Tls
 from rookery.core.service import Service
 
@@ -180,7 +182,7 @@ class BrokerRole:
             self.view,
             self.partitions,
             clock,
-            network,
+            Peers(f"broker-{meta.node_id}-lag", network=network, limits=PeerLimits(connect_timeout_s=LAG_TIMEOUT_S)),
             listener=listeners.inter_broker,
             interval_ms=settings[keys.LAG_INTERVAL_MS],
         )

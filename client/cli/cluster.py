@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from rookery.client.cli.common import add_bootstrap, show, table, with_cluster
-from rookery.client.cluster import Cluster, ClusterView
+from rookery.core.net.cluster import Cluster, ClusterMetadata
 
 EXIT_UNHEALTHY = 3
 
@@ -20,7 +20,7 @@ def add_parser(subparsers: Any) -> None:
     status.set_defaults(run=with_cluster(_status))
 
 
-def trouble(view: ClusterView) -> list[dict[str, Any]]:
+def trouble(view: ClusterMetadata) -> list[dict[str, Any]]:
     """Partitions without leader, or with replicas out of sync."""
     rows = []
     for topic in sorted(view.topics.values(), key=lambda topic: topic.name):

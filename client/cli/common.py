@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from rookery.client.cli.errors import CliError, NotFoundError, UsageError
-from rookery.client.cluster import BootstrapError, Cluster
 from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.net.cluster import BootstrapError, Cluster
 from rookery.core.net.connection import ConnectionLostError
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"

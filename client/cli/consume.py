@@ -10,8 +10,8 @@ from typing import Any
 
 from rookery.client.cli.common import add_bootstrap, with_cluster
 from rookery.client.cli.errors import NotFoundError, UsageError
-from rookery.client.cluster import Cluster
 from rookery.client.reader import EARLIEST, LATEST, PartitionReader, offset_at
+from rookery.core.net.cluster import Cluster
 from rookery.core.wire.records import Record
 
 

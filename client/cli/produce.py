@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 
 from rookery.client.cli.common import add_bootstrap, with_cluster
 from rookery.client.cli.errors import CliError, UsageError
-from rookery.client.cluster import Cluster
 from rookery.client.sender import Outgoing, Sender
+from rookery.core.net.cluster import Cluster
 from rookery.core.wire.records import Codec, RecordHeader
 
 BATCH_RECORDS = 500

@@ -11,9 +11,9 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from rookery.client.cluster import Cluster
 from rookery.client.identity import ProducerId
 from rookery.client.spark.kafka_options import Connecting
+from rookery.core.net.cluster import Cluster
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from rookery.client.cluster import NOT_HEARD, Cluster, check
 from rookery.client.spark import loss
 from rookery.client.spark.aborted import Aborted
 from rookery.client.spark.blocking import BlockingCluster
@@ -22,6 +21,7 @@ from rookery.core.errors import (
     OffsetNotAvailableError,
     OffsetOutOfRangeError,
 )
+from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, check
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, PartitionData
 from rookery.core.wire.primitives import WireError
@@ -57,7 +57,7 @@ def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
         while waiting is not None:
             try:
                 answer = waiting.result()
-            except (OffsetOutOfRangeError, OffsetNotAvailableError, *NOT_HEARD) as error:
+            except (OffsetOutOfRangeError, OffsetNotAvailableError, *UNKNOWN_TOPIC) as error:
                 position = _behind_the_loss(task, position, blocking, error)
                 waiting = ask(position) if position < end else None
                 yield from _placed(task, decoder.skip_to(position))
@@ -104,7 +104,7 @@ async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
             raise
         return data
 
-    return await cluster.retrying(attempt, task.timeout_s, also=NOT_HEARD)
+    return await cluster.retrying(attempt, task.timeout_s, also=UNKNOWN_TOPIC)
 
 
 async def _fetch_once(cluster: Cluster, task: Task, offset: int) -> PartitionData:
@@ -160,7 +160,7 @@ async def _what_is_left(cluster: Cluster, task: Task, position: int) -> tuple[in
         key = (task.range.topic, task.range.partition)
         earliest, latest = await bounds_of(cluster, key, min(task.timeout_s, TIMEOUT_S))
         view = await cluster.topic(task.range.topic)
-    except NOT_HEARD:
+    except UNKNOWN_TOPIC:
         return 0, 0, "there is no such partition any more"
     if task.topic_id not in (None, str(view.id)):
         return 0, 0, "the topic was deleted and made again since"

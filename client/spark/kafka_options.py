@@ -4,9 +4,9 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rookery.client.cluster import parse_bootstrap
 from rookery.client.sender import ALL, DELIVERY_TIMEOUT_S
 from rookery.client.spark.option_values import OptionError, boolean, number
+from rookery.core.net.cluster import parse_bootstrap
 from rookery.core.wire.compression import Codec
 
 PREFIX = "kafka."

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from rookery.client.cluster import NOT_HEARD, Cluster, ClusterView, Node, check
 from rookery.client.spark.options import Selection
 from rookery.client.spark.places import EARLIEST, LATEST, Ids, Offsets, TopicPartition, show
 from rookery.core.errors import ErrorCode, OffsetNotAvailableError
+from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, ClusterMetadata, Node, check
 from rookery.core.wire.apis.list_offsets import (
     LIST_OFFSETS,
     ListOffsetsPartition,
@@ -56,7 +56,7 @@ def _named(selection: Selection) -> tuple[str, ...]:
     return selection.topics or tuple({topic for topic, _ in selection.partitions})
 
 
-async def _refreshed(cluster: Cluster, selection: Selection) -> ClusterView:
+async def _refreshed(cluster: Cluster, selection: Selection) -> ClusterMetadata:
     if selection.pattern is not None:
         return await cluster.refresh(None)
     view = await cluster.refresh(_named(selection))
@@ -108,7 +108,7 @@ async def offsets_at(
         if untold:
             raise OffsetNotAvailableError(f"the leaders did not tell the offsets of {show(untold)}")
 
-    await cluster.retrying(attempt, timeout_s, also=NOT_HEARD)
+    await cluster.retrying(attempt, timeout_s, also=UNKNOWN_TOPIC)
     return found
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rookery.client.cluster import NOT_HEARD
 from rookery.client.identity import Nobody
 from rookery.client.sender import Encoded, Sender
 from rookery.client.spark.blocking import BlockingCluster
@@ -19,6 +18,7 @@ from rookery.client.spark.routing import grouped, route
 from rookery.client.spark.sink_options import SinkOptions
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.errors import MessageTooLargeError, UnknownTopicOrPartitionError
+from rookery.core.net.cluster import UNKNOWN_TOPIC
 from rookery.core.wire.batch import HEADER_SIZE
 
 GATHERED_MAX = 16 << 20
@@ -178,8 +178,8 @@ class Outbox:
             return count
 
         try:
-            asking = self._blocking.cluster.retrying(attempt, HEARD_S, also=NOT_HEARD)
+            asking = self._blocking.cluster.retrying(attempt, HEARD_S, also=UNKNOWN_TOPIC)
             self._partitions[topic] = self._blocking.run(asking)
-        except NOT_HEARD:
+        except UNKNOWN_TOPIC:
             return False
         return True

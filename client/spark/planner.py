@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from rookery.client.cluster import NOT_HEARD, Cluster
 from rookery.client.spark import loss
 from rookery.client.spark.blocking import BlockingCluster, connected
 from rookery.client.spark.fetching import Task
@@ -23,6 +22,7 @@ from rookery.client.spark.places import (
     TopicPartition,
     show,
 )
+from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster
 
 POLL_PAUSE_S = 0.1
 """Spark asks an idle source for its end a hundred times a second; the cluster is asked this often at most."""
@@ -166,7 +166,7 @@ class Planner:
         """As `_at`, without partitions that were deleted since they were found."""
         try:
             return self._at(wanted)
-        except NOT_HEARD:
+        except UNKNOWN_TOPIC:
             left = self.found(None, again=True).partitions
             return self._at({key: mark for key, mark in wanted.items() if key in left})
 

@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from rookery.client.cluster import Cluster
 from rookery.client.spark.decoder import Decoder
 from rookery.client.spark.encoder import encode, parts, rows_of
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.routing import grouped, route
 from rookery.client.spark.schema import names
+from rookery.core.net.cluster import Cluster
 from rookery.core.wire.apis.produce import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from rookery.core.wire.records import Record, build_batch
 from tests.cluster.local import LocalCluster, local_cluster

@@ -17,11 +17,11 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from rookery.client import admin
-from rookery.client.cluster import Cluster, PartitionView
 from rookery.client.local import launcher
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
 from rookery.client.reader import LATEST, offset_at
 from rookery.core.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from rookery.core.net.cluster import Cluster, PartitionView
 
 POLL_S = 0.05
 WAIT_S = 60.0

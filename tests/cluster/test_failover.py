@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from rookery.client.cluster import PartitionView
 from rookery.core.errors import ErrorCode
+from rookery.core.net.cluster import PartitionView
 from rookery.core.net.connection import Connection
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
 from tests.cluster.ends import ends

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from rookery.client.cluster import Cluster
 from rookery.core.errors import ErrorCode
+from rookery.core.net.cluster import Cluster
 from rookery.core.wire.schema import Struct
 from tests.cluster.commits import commit
 from tests.cluster.local import LocalCluster

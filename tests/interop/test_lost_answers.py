@@ -9,8 +9,8 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
-from rookery.client.cluster import Cluster
 from rookery.client.sender import Outgoing, Sender
+from rookery.core.net.cluster import Cluster
 from tests.cluster.ends import ends
 from tests.cluster.local import LocalCluster
 from tests.interop import peers

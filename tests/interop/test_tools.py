@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.client.cluster import Cluster
+from rookery.core.net.cluster import Cluster
 from rookery.core.wire.apis.describe_client_quotas import DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest
 from tests.cluster.local import LocalCluster, wait_for
 from tests.interop.aim import aimed_cluster

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from rookery.client.cluster import Cluster
 from rookery.client.reader import EARLIEST, PartitionReader, offset_at
 from rookery.client.sender import Outgoing
+from rookery.core.net.cluster import Cluster
 from rookery.core.wire.records import Codec, RecordHeader
 from tests import needs
 from tests.cluster.local import LocalCluster, wait_for

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from rookery.client import admin
-from rookery.client.cluster import Cluster
 from rookery.client.reader import LATEST, offset_at
 from rookery.client.sender import Outgoing, Sender
+from rookery.core.net.cluster import Cluster
 from rookery.core.wire.records import Codec
 from tests.cluster.local import LocalCluster
 

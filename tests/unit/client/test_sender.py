@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from rookery.client import cluster as client_cluster
-from rookery.client.cluster import Cluster
 from rookery.client.identity import ProducerId
 from rookery.client.partitioner import partition_for_key
 from rookery.client.sender import Outgoing, Sender, Written
 from rookery.core.errors import ErrorCode, MessageTooLargeError, UnknownTopicOrPartitionError
+from rookery.core.net import cluster as client_cluster
+from rookery.core.net.cluster import Cluster
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdResponse
 from rookery.core.wire.apis.metadata import (

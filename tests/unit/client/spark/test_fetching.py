@@ -7,8 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from rookery.client import cluster as client_cluster
-from rookery.client.cluster import Cluster, ClusterView, Node, PartitionView, TopicView
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.fetching import Task, read
 from rookery.client.spark.kafka_options import Connecting, Fetching
@@ -22,6 +20,8 @@ from rookery.core.errors import (
     OffsetNotAvailableError,
     UnknownTopicOrPartitionError,
 )
+from rookery.core.net import cluster as client_cluster
+from rookery.core.net.cluster import Cluster, ClusterMetadata, Node, PartitionView, TopicView
 from rookery.core.wire.apis.fetch import (
     FETCH,
     FetchableTopicResponse,
@@ -58,7 +58,7 @@ class FakeCluster(Cluster):
         self.lists: list[ListOffsetsResponse | dict[int, int]] = []
         self.refreshed = 0
 
-    async def refresh(self, topics: Any = (), *, create: bool = False) -> ClusterView:
+    async def refresh(self, topics: Any = (), *, create: bool = False) -> ClusterMetadata:
         self.refreshed += 1
         topic = None
         if self.topic_id is not None:
@@ -66,7 +66,7 @@ class FakeCluster(Cluster):
             topic = TopicView("t", self.topic_id, False, views)
         errors = {"t": int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)} if topic is None else {}
         nodes = {1: Node(1, "nowhere", 1)}
-        self.view = ClusterView("c", 1, nodes, {} if topic is None else {"t": topic}, errors)
+        self.view = ClusterMetadata("c", 1, nodes, {} if topic is None else {"t": topic}, errors)
         return self.view
 
     async def ask(self, node: Node, api: Any, request: Any, **_: Any) -> Any:

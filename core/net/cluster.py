@@ -1,8 +1,12 @@
-"""What a client knows of a cluster, and its connections: one per node, opened when first needed."""
+"""A cluster as a client knows it: which nodes there are, who leads a partition, who coordinates a group.
+
+What is known comes from the nodes' answers and is asked for again when it proves wrong. Requests go through `Peers`.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from types import TracebackType
 from typing import Any, TypeVar
 from uuid import UUID
@@ -15,14 +19,22 @@ from rookery.core.errors import (
     UnknownTopicOrPartitionError,
     error_for,
 )
-from rookery.core.net.connection import Connection, ConnectionLostError
-from rookery.core.net.network import Network
+from rookery.core.net.connection import ConnectionLostError
+from rookery.core.net.network import Address, Network
+from rookery.core.net.peers import PeerLimits, Peers
+from rookery.core.net.security import PLAINTEXT, Security
 from rookery.core.wire.api import Api
+from rookery.core.wire.apis.find_coordinator import (
+    FIND_COORDINATOR,
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
 from rookery.core.wire.schema import Struct
 
 RETRY_PAUSE_S = 0.1
-NOT_HEARD = (UnknownTopicOrPartitionError, UnknownTopicIdError)
+UNKNOWN_TOPIC = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 """What a node answers that has not heard yet of a partition it leads."""
 
 Req = TypeVar("Req", bound=Struct)
@@ -44,6 +56,10 @@ class Node:
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def endpoint(self) -> Address:
+        return self.host, self.port
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,7 @@ class TopicView:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterView:
+class ClusterMetadata:
     """The cluster as one node told of it."""
 
     cluster_id: str = ""
@@ -78,7 +94,7 @@ class ClusterView:
     """Topics that were asked for and cannot be told of, with the error code."""
 
 
-def view_of(response: MetadataResponse) -> ClusterView:
+def metadata_of(response: MetadataResponse) -> ClusterMetadata:
     """The answer to a Metadata request as values."""
     topics, errors = {}, {}
     for topic in response.topics:
@@ -99,7 +115,7 @@ def view_of(response: MetadataResponse) -> ClusterView:
         }
         topics[name] = TopicView(name, topic.topic_id, topic.is_internal, partitions)
     nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
-    return ClusterView(response.cluster_id or "", response.controller_id, nodes, topics, errors)
+    return ClusterMetadata(response.cluster_id or "", response.controller_id, nodes, topics, errors)
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
@@ -115,8 +131,16 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     return addresses
 
 
+class CoordinatorKind(IntEnum):
+    """What a coordinator is looked up for."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
 class Cluster:
-    """Connections to a cluster and the newest view of it."""
+    """Connections to a cluster and the newest metadata of it."""
 
     def __init__(
         self,
@@ -124,16 +148,16 @@ class Cluster:
         *,
         client_id: str = "rookery",
         network: Network | None = None,
+        security: Security = PLAINTEXT,
+        limits: PeerLimits | None = None,
         request_timeout_s: float = 30.0,
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
-        self._client_id = client_id
-        self._network = network
-        self._connections: dict[str, Connection] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
+        self.peers = Peers(client_id, network=network, security=security, limits=limits)
         self._turn = 0
+        self._coordinators: dict[tuple[CoordinatorKind, str], Node] = {}
         self.request_timeout_s = request_timeout_s
-        self.view = ClusterView()
+        self.view = ClusterMetadata()
 
     async def __aenter__(self) -> "Cluster":
         return self
@@ -144,19 +168,17 @@ class Cluster:
         await self.close()
 
     async def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self.peers.close()
 
-    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> ClusterView:
+    async def refresh(self, topics: Iterable[str] | None = (), *, create: bool = False) -> ClusterMetadata:
         """Ask for the nodes and some topics (None: all); the view keeps what else was known of topics."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         response = await self.ask_any(
             METADATA, MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
         )
-        told = view_of(response)
+        told = metadata_of(response)
         known = {} if topics is None else {n: t for n, t in self.view.topics.items() if n not in told.errors}
-        self.view = ClusterView(
+        self.view = ClusterMetadata(
             told.cluster_id, told.controller_id, told.nodes, {**known, **told.topics}, told.errors
         )
         return self.view
@@ -199,7 +221,7 @@ class Cluster:
     def forget(self, topic: str) -> None:
         """What is known of a topic proved wrong; the next look asks again, and another node."""
         self.turn()
-        self.view = ClusterView(
+        self.view = ClusterMetadata(
             self.view.cluster_id,
             self.view.controller_id,
             self.view.nodes,
@@ -220,36 +242,43 @@ class Cluster:
         timeout_s: float | None = None,
     ) -> Resp:
         """Ask one node, in the highest version both speak."""
-        connection = await self.connection(node.host, node.port)
-        version = connection.version_for(api, at_most)
-        return await connection.request(api, version, request, timeout_s or self.request_timeout_s)
+        timeout_s = timeout_s or self.request_timeout_s
+        return await self.peers.ask(node.endpoint, api, request, timeout_s=timeout_s, at_most=at_most)
 
     async def ask_any(self, api: Api[Req, Resp], request: Req, *, at_most: int | None = None) -> Resp:
         """Ask the first node that answers: known ones first, in turn, then the bootstrap addresses."""
-        known = [(node.host, node.port) for node in self.view.nodes.values()]
+        known = [node.endpoint for node in self.view.nodes.values()]
         first = self._turn % (len(known) or 1)
         reasons = []
-        for host, port in dict.fromkeys([*known[first:], *known[:first], *self._bootstrap]):
+        for address in dict.fromkeys([*known[first:], *known[:first], *self._bootstrap]):
             try:
-                connection = await self.connection(host, port)
-                version = connection.version_for(api, at_most)
-                return await connection.request(api, version, request, self.request_timeout_s)
+                timeout_s = self.request_timeout_s
+                return await self.peers.ask(address, api, request, timeout_s=timeout_s, at_most=at_most)
             except (OSError, ConnectionLostError) as error:
+                host, port = address
                 reasons.append(f"{host}:{port}: {error}")
                 self.turn()
         raise BootstrapError("no node could be reached; " + "; ".join(reasons))
 
-    async def connection(self, host: str, port: int) -> Connection:
-        """The connection to an address, opened once."""
-        address = f"{host}:{port}"
-        async with self._opening.setdefault(address, asyncio.Lock()):
-            connection = self._connections.get(address)
-            if connection is None or connection.closed:
-                connection = await Connection.open(
-                    host, port, client_id=self._client_id, network=self._network
-                )
-                self._connections[address] = connection
-            return connection
+    async def coordinator(self, kind: CoordinatorKind, key: str, *, timeout_s: float = 30.0) -> Node:
+        """The node that coordinates a group, a transactional id or a share partition; waits while there is none."""
+        known = self._coordinators.get((kind, key))
+        if known is not None:
+            return known
+
+        async def attempt() -> Node:
+            request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+            found = _only(await self.ask_any(FIND_COORDINATOR, request))
+            check(found.error_code, f"the coordinator of {key!r}", found.error_message)
+            return Node(found.node_id, found.host, found.port)
+
+        node = self._coordinators[kind, key] = await self.retrying(attempt, timeout_s)
+        return node
+
+    def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
+        """It answered that it is not the one, or does not answer: the next look asks again."""
+        self._coordinators.pop((kind, key), None)
+        self.turn()
 
     async def retrying(
         self,
@@ -269,6 +298,20 @@ class Cluster:
                 if not passes or asyncio.get_running_loop().time() + RETRY_PAUSE_S > deadline:
                     raise
             await asyncio.sleep(RETRY_PAUSE_S)
+
+
+def _only(answer: FindCoordinatorResponse) -> Coordinator:
+    """The answer for the one key that was asked for, in whichever version it came."""
+    if answer.coordinators:
+        return answer.coordinators[0]
+    return Coordinator(
+        key="",
+        node_id=answer.node_id,
+        host=answer.host,
+        port=answer.port,
+        error_code=answer.error_code,
+        error_message=answer.error_message,
+    )
 
 
 def retriable(error: KafkaError) -> bool:
