@@ -32,12 +32,13 @@ from rookery.broker.node.broker_services import Boot, LogDirService
 from rookery.broker.node.directories import DirectoryReports
 from rookery.broker.node.failover_metrics import Failovers
 from rookery.broker.node.metadata_source import LocalMetadata, MetadataSource
+from rookery.broker.node.peer_metrics import publish_peers
 from rookery.broker.node.replica_metrics import publish_replicas
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.metrics import publish_quotas
 from rookery.broker.quotas.replication import UNLIMITED, Replica, ReplicationQuota
 from rookery.broker.quotas.usage import Window
-from rookery.broker.replication.follower import Followed, FollowerSettings
+from rookery.broker.replication.follower import FIRST_PAUSE_S, Followed, FollowerSettings
 from rookery.broker.replication.followers import Followers
 from rookery.broker.replication.isr import InSyncSets
 from rookery.broker.replication.partition import Partition
@@ -64,6 +65,7 @@ from rookery.core.metadata import image as im
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.features import RELEASE
 from rookery.core.metrics import Metrics
+from rookery.core.net.backoff import BackoffSettings
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.network import Network
 from rookery.core.net.peers import PeerLimits, Peers
@@ -127,6 +129,15 @@ class BrokerRole:
             recovery_threads=settings[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR],
             locks=locks,
         )
+        retry = BackoffSettings(FIRST_PAUSE_S, settings[keys.REPLICA_FETCH_BACKOFF_MS] / 1000)
+        self._peers = {
+            purpose: Peers(f"broker-{meta.node_id}-{purpose}", network=network, limits=limits, rng=Random())
+            for purpose, limits in (
+                ("fetcher", PeerLimits(backoff=retry)),
+                ("lag", PeerLimits(connect_timeout_s=LAG_TIMEOUT_S)),
+            )
+        }
+        publish_peers(metrics, self._peers)
         self.in_sync = InSyncSets(
             self.view,
             self.partitions,
@@ -139,7 +150,7 @@ class BrokerRole:
             broker_epoch=lambda: self.lifecycle.epoch,
             settings=_follower_settings(settings),
             clock=clock,
-            network=network,
+            peers=self._peers["fetcher"],
             on_failed=self._follower_failed,
             limit_of=self._limit_of,
         )
@@ -182,7 +193,7 @@ class BrokerRole:
             self.view,
             self.partitions,
             clock,
-            Peers(f"broker-{meta.node_id}-lag", network=network, limits=PeerLimits(connect_timeout_s=LAG_TIMEOUT_S)),
+            self._peers["lag"],
             listener=listeners.inter_broker,
             interval_ms=settings[keys.LAG_INTERVAL_MS],
         )

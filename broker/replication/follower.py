@@ -19,7 +19,8 @@ from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.log import LogDirFailed
 from rookery.core.logs import get_logger
 from rookery.core.net.connection import Connection, ConnectionLostError
-from rookery.core.net.network import Network
+from rookery.core.net.network import Address
+from rookery.core.net.peers import Peers
 from rookery.core.respite import respite_s
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
@@ -137,18 +138,19 @@ class LeaderFollower:
         broker_epoch: Callable[[], int],
         settings: FollowerSettings,
         clock: Clock,
-        network: Network,
+        peers: Peers,
         on_failed: Callable[[Followed, Exception], None],
         limit_of: LimitOf = no_limit,
     ) -> None:
-        """`limit_of` a partition holds it back after it took its share."""
+        """`peers` are for followers alone: their fetches wait at the leader. `limit_of` a partition holds it back
+        after it took its share."""
         self.leader = leader
         self._limit_of = limit_of
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._settings = settings
         self._clock = clock
-        self._network = network
+        self._peers = peers
         self._on_failed = on_failed
         self._session = FollowerSession(settings.partition_bytes_max)
         self._partitions: dict[Key, Followed] = {}
@@ -229,28 +231,23 @@ class LeaderFollower:
                 self._tasks = None
 
     async def _follow_for_ever(self) -> None:
-        pause = FIRST_PAUSE_S
+        address: Address = (self.leader.host, self.leader.port)
         while True:
             self._heard_at = 0.0
             try:
-                await self._follow_once()
+                await self._follow_once(address)
             except (OSError, ConnectionLostError, KafkaError) as error:
                 if self._heard_at:
-                    pause = FIRST_PAUSE_S
+                    self._peers.served(address)
+                pause = self._peers.pause_s(address) or self._peers.gave_up(address, error)
                 _log.warning(
-                    "follower.disconnected", leader=self.leader.id, reason=str(error), retry_in_s=pause
+                    "follower.disconnected", leader=self.leader.id, reason=str(error), retry_in_s=round(pause, 3)
                 )
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, self._settings.backoff_ms_max / 1000)
+                await asyncio.sleep(pause)
 
-    async def _follow_once(self) -> None:
-        """One connection, from its opening to its end."""
-        connection = await Connection.open(
-            self.leader.host,
-            self.leader.port,
-            client_id=f"broker-{self._node_id}-fetcher",
-            network=self._network,
-        )
+    async def _follow_once(self, address: Address) -> None:
+        """One connection, from its opening to its end, which is an error."""
+        connection = await self._peers.connection(address)
         self._connection = connection
         connection.on_lost = self._answered.set  # for whatever reason: the loop sees that it is closed
         self._session.reset()

@@ -13,7 +13,7 @@ from rookery.broker.replication.follower import (
     no_limit,
 )
 from rookery.core.clock import Clock
-from rookery.core.net.network import Network
+from rookery.core.net.peers import Peers
 from rookery.core.service import Service
 from rookery.core.types import TopicPartition
 
@@ -30,7 +30,7 @@ class Followers(Service):
         broker_epoch: Callable[[], int],
         settings: FollowerSettings,
         clock: Clock,
-        network: Network,
+        peers: Peers,
         on_failed: Callable[[Followed, Exception], None],
         limit_of: LimitOf = no_limit,
     ) -> None:
@@ -39,7 +39,7 @@ class Followers(Service):
         self._broker_epoch = broker_epoch
         self._settings = settings
         self._clock = clock
-        self._network = network
+        self._peers = peers
         self._on_failed = on_failed
         self._leaders: dict[int, LeaderFollower] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -92,7 +92,7 @@ class Followers(Service):
             broker_epoch=self._broker_epoch,
             settings=self._settings,
             clock=self._clock,
-            network=self._network,
+            peers=self._peers,
             on_failed=self._on_failed,
             limit_of=self._limit_of,
         )

@@ -72,7 +72,7 @@ class Peers:
         self.opened = 0
         """Connections that came about."""
         self.failed = 0
-        """Attempts to connect that failed."""
+        """Attempts to connect that failed, and connections of no use."""
         self.requests = 0
 
     @property
@@ -101,7 +101,9 @@ class Peers:
         try:
             connection = await self.connection(address)
             self.requests += 1
-            return await connection.request(api, connection.version_for(api, at_most), request, timeout_s)
+            answer = await connection.request(api, connection.version_for(api, at_most), request, timeout_s)
+            peer.backoff.succeeded()
+            return answer
         finally:
             peer.turns.release()
 
@@ -120,9 +122,15 @@ class Peers:
         """How long until another attempt to connect may be made."""
         return max(0.0, self._peer(address).not_before - asyncio.get_running_loop().time())
 
-    def answered(self, address: Address) -> None:
-        """The node serves: the next failure is a first one again."""
+    def served(self, address: Address) -> None:
+        """The node answered somebody who has a connection to himself: the next failure is a first one again."""
         self._peer(address).backoff.succeeded()
+
+    def gave_up(self, address: Address, reason: Exception) -> float:
+        """A connection came about and was of no use; returns how long not to try again."""
+        peer = self._peer(address)
+        self._failed(peer, reason)
+        return self.pause_s(address)
 
     def close(self) -> None:
         for peer in self._peers.values():
@@ -145,13 +153,15 @@ class Peers:
                 timeout_s=self._limits.connect_timeout_s,
             )
         except (OSError, ConnectionLostError, KafkaError) as error:
-            self.failed += 1
-            peer.reason = str(error) or type(error).__name__
-            peer.not_before = asyncio.get_running_loop().time() + peer.backoff.failed()
+            self._failed(peer, error)
             raise
         self.opened += 1
-        peer.backoff.succeeded()
         return connection
+
+    def _failed(self, peer: _Peer, reason: Exception) -> None:
+        self.failed += 1
+        peer.reason = str(reason) or type(reason).__name__
+        peer.not_before = asyncio.get_running_loop().time() + peer.backoff.failed()
 
     def _peer(self, address: Address) -> _Peer:
         peer = self._peers.get(address)

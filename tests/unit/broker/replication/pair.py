@@ -18,6 +18,7 @@ from rookery.core.disk import FileDisk
 from rookery.core.metadata import image as im
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
 from rookery.core.net.network import MemoryNetwork
+from rookery.core.net.peers import Peers
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import batch
 from tests.unit.broker.log.nodes import log_dirs
@@ -51,7 +52,7 @@ class Pair:
             broker_epoch=lambda: 1,
             settings=FollowerSettings(wait_ms_max=20),
             clock=SystemClock(),
-            network=network,
+            peers=Peers("follower", network=network),
             on_failed=self._failed,
         )
 

@@ -13,6 +13,7 @@ from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.core.clock import ManualClock, SystemClock
 from rookery.core.disk import MemoryDisk
 from rookery.core.net.network import MemoryNetwork
+from rookery.core.net.peers import Peers
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersion, ApiVersionsResponse
 from rookery.core.wire.framing import split_frames
@@ -78,7 +79,7 @@ async def test_a_pause_that_is_over_is_not_waited_for_without_end() -> None:
         broker_epoch=lambda: 1,
         settings=FollowerSettings(),
         clock=clock,
-        network=MemoryNetwork(),
+        peers=Peers("follower", network=MemoryNetwork()),
         on_failed=lambda partition, error: None,
     )
     log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", TopicPartition("orders", 0), TopicLogConfig())

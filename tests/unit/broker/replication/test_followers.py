@@ -13,6 +13,7 @@ from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.core.clock import SystemClock
 from rookery.core.disk import MemoryDisk
 from rookery.core.net.network import MemoryNetwork
+from rookery.core.net.peers import Peers
 from rookery.core.types import TopicPartition
 
 
@@ -23,7 +24,7 @@ async def test_leaders_that_change_while_the_broker_stops_are_followed_no_more()
         broker_epoch=lambda: 1,
         settings=FollowerSettings(),
         clock=SystemClock(),
-        network=MemoryNetwork(),
+        peers=Peers("follower", network=MemoryNetwork()),
         on_failed=lambda partition, error: None,
     )
     log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", TopicPartition("orders", 0), TopicLogConfig())
