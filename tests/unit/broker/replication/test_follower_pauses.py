@@ -57,7 +57,7 @@ async def test_an_answer_that_cannot_be_decoded_ends_the_connection_and_not_the_
         broker_epoch=lambda: 1,
         settings=FollowerSettings(backoff_ms_max=20),
         clock=SystemClock(),
-        network=network,
+        peers=Peers("follower", network=network),
         on_failed=lambda partition, error: None,
     )
     log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", TopicPartition("orders", 0), TopicLogConfig())
