@@ -77,8 +77,8 @@ class Delivery:
         if not behind:
             return False
         start = min(reader.position for reader in behind)
-        if start < self._storage.start_offset:
-            return True  # a snapshot was installed meanwhile
+        if start < self._storage.start_offset or start == _START:
+            return True  # another snapshot took the place of the log meanwhile
         data, next_offset = self._storage.read(start, self._high_watermark, SLICE_BYTES)
         if next_offset <= start:
             return False  # committed by the others, not here yet
@@ -94,7 +94,12 @@ class Delivery:
     async def _load(self, reader: _Reader) -> None:
         snapshot = self._storage.latest_snapshot
         if snapshot is not None and snapshot.end_offset > reader.position:
-            _, values = await asyncio.to_thread(self._storage.snapshots.load, snapshot)
+            try:
+                _, values = await asyncio.to_thread(self._storage.snapshots.load, snapshot)
+            except FileNotFoundError:
+                if self._storage.latest_snapshot == snapshot:
+                    raise
+                return  # a newer one took its place: that is loaded next
             reader.listener.on_snapshot(snapshot, values)
             reader.position = snapshot.end_offset
         else:
