@@ -73,7 +73,7 @@ class LagMeter(Service):
         wanted = await self._with_commits()
         for partition in self.times.keys() - wanted:
             del self.times[partition]
-        by_leader = self._by_leader(wanted)
+        by_leader = self._by_leader(sorted(wanted))
         own = by_leader.pop(self._cluster.node_id, [])
         for partition in own:
             self._look(partition)

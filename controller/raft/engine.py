@@ -20,6 +20,7 @@ from rookery.controller.raft.ready import LogWrite, Ready, RoleChange, Send
 from rookery.controller.raft.storage import RaftStorage
 from rookery.core.clock import Clock
 from rookery.core.metadata_log import SnapshotId
+from rookery.core.to_its_end import to_its_end
 
 T = TypeVar("T")
 _TIMER_MIN_S = 0.001
@@ -96,8 +97,8 @@ class Engine:
             self._thread.shutdown(wait=True)
 
     async def in_thread(self, act: Callable[[], T]) -> T:
-        """Run a short blocking step (an fsync) in the thread kept for that."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+        """Run a short blocking step (an fsync) in the thread kept for that, to its end."""
+        return await to_its_end(asyncio.get_running_loop().run_in_executor(self._thread, act))
 
     async def with_files(self, act: Callable[[], T]) -> T:
         """Change the set of the log's files while no sync is under way."""
