@@ -66,6 +66,8 @@ class SimTask(asyncio.Task[Any]):
 
     def __init__(self, number: int, coro: Coroutine[Any, Any, Any], loop: "SimLoop", **more: Any) -> None:
         self.number = number
+        context = more.get("context")
+        self.process = PROCESS.get() if context is None else context.get(PROCESS)
         super().__init__(coro, loop=loop, **more)
         self._log_destroy_pending = False
 

@@ -95,12 +95,15 @@ class SimNetwork:
         self._last_port = 50_000
         self._ends: dict[SimTransport, None] = {}
         self.listeners: dict[Address, tuple[ProtocolFactory, Process]] = {}
+        self.changed: list[Callable[[], None]] = []
+        """Told when links or hosts went down or came back."""
 
     # --- faults ----------------------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str) -> None:
         """From now on nothing gets from `source` to `target`."""
         self._cut[source, target] = None
+        self._tell()
 
     def slow(self, source: str, target: str, delay_s: float) -> None:
         self._slow[source, target] = delay_s
@@ -112,6 +115,7 @@ class SimNetwork:
         for end in [end for end in self._ends if end.waiting]:
             if not self._dark_between(end):
                 self._pass_on(end)
+        self._tell()
 
     def mend(self, one: str, other: str) -> None:
         """The link between two hosts is whole again, both ways."""
@@ -121,6 +125,7 @@ class SimNetwork:
         for end in [end for end in self._ends if end.waiting]:
             if {end.process.host, end.other.process.host} == {one, other} and not self._dark_between(end):
                 self._pass_on(end)
+        self._tell()
 
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cut or source in self._dark or target in self._dark
@@ -131,13 +136,19 @@ class SimNetwork:
 
     def power_off(self, host: str) -> None:
         self._dark[host] = None
+        self._tell()
 
     def power_on(self, host: str) -> None:
         """The host answers for what it had before: nothing is known of those connections."""
         self._dark.pop(host, None)
+        self._tell()
         for end in list(self._ends):
             if end.other.process.host == host and not end.other.process.alive:
                 self._loop.call_later(self.delay_s(host, end.process.host), end.reset, context=end.process.context)
+
+    def _tell(self) -> None:
+        for told in self.changed:
+            told()
 
     def killed(self, process: Process) -> None:
         """The kernel closes what the process had open."""

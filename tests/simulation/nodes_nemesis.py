@@ -1,0 +1,210 @@
+"""What goes wrong with simulated nodes, and when: aimed at roles, within what the cluster promises to survive."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.simulation.nodes_control import NOBODY
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes_host import SimNode
+    from tests.simulation.nodes_world import World
+
+BACK_S = 4.0
+"""Mean time until somebody starts again what stopped."""
+LOOK_S = 0.5
+
+
+class Nemesis:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._rng = Random(f"{world.seed} nemesis")
+        self._active = True
+        self.kept_down: int | None = None
+        self.actions = 0
+        self._look_s = LOOK_S * (10.0 if world.swarm.days else 1.0)
+
+    def start(self) -> None:
+        self._schedule()
+        self._world.loop.call_later(self._look_s, self._look_after, context=NOBODY)
+
+    def end(self) -> None:
+        """All faults end; everything is started again, but for one node at most, until `restore`."""
+        self._active = False
+        world = self._world
+        node = self._any()
+        if self._rng.random() < 0.5 and (not node.up or world.may_kill(node)):
+            node.kill()
+            self.kept_down = node.id
+        world.calm = True
+        world.trace("heal")
+        world.network.heal()
+        for node in world.nodes.values():
+            node.resume()
+
+    def restore(self) -> None:
+        self.kept_down = None
+
+    def _look_after(self) -> None:
+        """Nodes that stopped come back after a while; after the faults, at once."""
+        world = self._world
+        for node in list(world.nodes.values()):
+            back = not self._active or self._rng.random() < LOOK_S / BACK_S
+            if not node.up and back and node.id != self.kept_down and not world.closing:
+                node.start()
+        world.oracles.check_all()
+        world.loop.call_later(self._look_s, self._look_after, context=NOBODY)
+
+    def _schedule(self) -> None:
+        delay = self._rng.expovariate(1.0) * self._world.swarm.fault_s
+        self._world.loop.call_later(delay, self._act, context=NOBODY)
+
+    def _act(self) -> None:
+        if not self._active:
+            return
+        faults = self._world.swarm.faults
+        chosen = self._rng.choices(list(faults), list(faults.values()))[0]
+        self.actions += 1
+        self._world.trace("nemesis", chosen)
+        getattr(self, chosen)()
+        self._schedule()
+
+    # --- whom ------------------------------------------------------------------------------------------------
+
+    def _any(self) -> SimNode:
+        return self._rng.choice(list(self._world.nodes.values()))
+
+    def _leader(self) -> SimNode:
+        places = self._world.places()
+        partition = self._world.partition(self._rng.choice(places)) if places else None
+        if partition is None or partition.leader < 0:
+            return self._any()
+        return self._world.nodes[partition.leader]
+
+    def _controller(self) -> SimNode:
+        """Who leads the metadata quorum, as far as anybody knows."""
+        for node in self._world.nodes.values():
+            if node.raft is not None and node.raft.leader[0] == node.id:
+                return node
+        return self._any()
+
+    def _hosts(self) -> list[str]:
+        return [node.host for node in self._world.nodes.values()]
+
+    def _heal_later(self) -> None:
+        delay = self._rng.expovariate(1.0) * self._world.swarm.heal_s
+        self._world.loop.call_later(delay, self._world.network.heal, context=NOBODY)
+
+    def _kill(self, node: SimNode) -> None:
+        if node.up and self._world.may_kill(node):
+            node.kill()
+            if self._rng.random() < 0.5:  # at once, before anybody has noticed
+                self._world.loop.call_later(self._rng.random() * 0.5, node.start, context=NOBODY)
+
+    # --- processes -------------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        self._kill(self._any())
+
+    def kill_leader(self) -> None:
+        self._kill(self._leader())
+
+    def kill_controller(self) -> None:
+        self._kill(self._controller())
+
+    def kill_twice(self) -> None:
+        """One is killed, comes back and is killed again while it finds its way."""
+        node = self._any()
+        self._kill(node)
+        again = self._rng.random() * 2.0
+        self._world.loop.call_later(again * 0.3, node.start, context=NOBODY)
+        self._world.loop.call_later(again, self._kill, node, context=NOBODY)
+
+    def last_in_sync(self) -> None:
+        """Whoever keeps a partition alive."""
+        for place in self._world.places():
+            partition = self._world.partition(place)
+            if partition is not None and len(partition.isr) == 1:
+                self._kill(self._world.nodes[partition.isr[0]])
+                return
+        self._kill(self._leader())
+
+    def power_cut(self) -> None:
+        node = self._leader() if self._rng.random() < 0.5 else self._any()
+        world = self._world
+        if all(world.tolerates(place, node, cut=True) for place in world.places_of(node.id)):
+            node.power_cut()
+
+    def stop(self) -> None:
+        node = self._any()
+        if node.ready:
+            node.stop()
+
+    def _pause(self, node: SimNode) -> None:
+        node.pause()
+        delay = self._rng.expovariate(1.0) * self._world.swarm.heal_s
+        self._world.loop.call_later(delay, node.resume, context=NOBODY)
+
+    def pause(self) -> None:
+        self._pause(self._any())
+
+    def pause_leader(self) -> None:
+        self._pause(self._leader())
+
+    def pause_controller(self) -> None:
+        self._pause(self._controller())
+
+    # --- links -----------------------------------------------------------------------------------------------
+
+    def _cut(self, source: str, target: str, *, both: bool) -> None:
+        self._world.network.cut(source, target)
+        if both:
+            self._world.network.cut(target, source)
+
+    def _cut_off(self, node: SimNode, *, both: bool = True) -> None:
+        for host in self._hosts():
+            if host != node.host:
+                self._cut(node.host, host, both=both)
+        self._heal_later()
+
+    def isolate(self) -> None:
+        self._cut_off(self._any(), both=self._rng.random() < 0.7)
+
+    def isolate_controller(self) -> None:
+        self._cut_off(self._controller(), both=self._rng.random() < 0.7)
+
+    def cut_pair(self) -> None:
+        one, other = self._rng.sample(self._hosts(), 2)
+        self._cut(one, other, both=True)
+        self._heal_later()
+
+    def cut_one_way(self) -> None:
+        one, other = self._rng.sample(self._hosts(), 2)
+        self._cut(one, other, both=False)
+        self._heal_later()
+
+    def cut_control(self) -> None:
+        """A leader and the active controller lose each other."""
+        one, other = self._leader(), self._controller()
+        if one is not other:
+            self._cut(one.host, other.host, both=True)
+            self._heal_later()
+
+    def cut_data(self) -> None:
+        """A leader loses its followers, one or all."""
+        leader = self._leader()
+        for host in self._hosts():
+            if host != leader.host and self._rng.random() < 0.6:
+                self._cut(leader.host, host, both=self._rng.random() < 0.5)
+        self._heal_later()
+
+    def slow_link(self) -> None:
+        one, other = self._rng.sample(self._hosts(), 2)
+        self._world.network.slow(one, other, self._rng.choice((0.05, 0.3, 1.0)))
+        self._heal_later()
+
+    # --- clocks ----------------------------------------------------------------------------------------------
+
+    def jump_clock(self) -> None:
+        self._any().clock.skew_ms = self._rng.randint(-5000, 5000)

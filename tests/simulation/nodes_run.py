@@ -1,0 +1,319 @@
+"""One seed of whole nodes from start to end: boot, faults and work under load, healing, and the verdict.
+
+    python -m tests.simulation.nodes_run 1..50          one line for each seed
+    python -m tests.simulation.nodes_run -v 17          everything that happened
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from rookery.core.errors import ErrorCode
+from tests.simulation.controller_rules import Violation
+from tests.simulation.nodes_admin import Admin
+from tests.simulation.nodes_clients import Consumer, Failed, Probe, Producer
+from tests.simulation.nodes_groups import Commits, Member
+from tests.simulation.nodes_nemesis import Nemesis
+from tests.simulation.nodes_swarm import Swarm, draw
+from tests.simulation.nodes_world import World
+
+BOOT_S = 60.0
+REST_S = 90.0
+PROBES = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    seed: int
+    trace: str
+    simulated_s: float
+    events: int
+    faults: int
+    counts: dict[str, int]
+
+
+class Simulation:
+    """Raises Violation, with the seed in its text, if anything does not hold."""
+
+    def __init__(self, seed: int, swarm: Swarm | None = None) -> None:
+        self.seed = seed
+        self.swarm = swarm or draw(Random(f"{seed} nodes"))
+        self.world = World(seed, self.swarm)
+        self.nemesis = Nemesis(self.world)
+        self.admin = Admin(self.world)
+        self.producers: list[Producer] = []
+        self.consumers: list[Consumer] = []
+        self.members: list[Member] = []
+        self.patience_s = REST_S * (4.0 if self.swarm.days else 1.0)
+
+    def run(self) -> Result:
+        logger = logging.getLogger("rookery")
+        level = logger.level
+        if self.world.tell is None:
+            logger.setLevel(logging.CRITICAL + 1)
+        try:
+            with self.world.installed():
+                self._run()
+        except Violation as violation:
+            raise Violation(f"seed {self.seed} at {self.world.loop.time():.3f} s: {violation}") from violation
+        finally:
+            logger.setLevel(level)
+        counts = {
+            **self.world.oracles.counts,
+            "faults": self.nemesis.actions,
+            "work": self.admin.done,
+            "lives": sum(node.lives for node in self.world.nodes.values()),
+            "elections": self.world.observer.elections,
+            "epochs": self.world.image.epoch,
+        }
+        return Result(
+            self.seed,
+            self.world.trace_hash,
+            self.world.loop.time(),
+            self.world.loop.events,
+            self.nemesis.actions,
+            counts,
+        )
+
+    def _run(self) -> None:
+        world = self.world
+        for node in world.nodes.values():
+            node.start()
+        self._until(BOOT_S, self._has_booted, "all nodes run")
+        self._make_topics()
+        self._start_clients()
+        self.nemesis.start()
+        self._go_on(self.swarm.duration_s)
+        self.nemesis.end()
+        self._until(self.patience_s, self._has_elected, "whoever can lead does, with a node down")
+        if self.nemesis.kept_down is not None:
+            self._go_on(self._settle_s())
+            self._probe([n for n in world.nodes if n != self.nemesis.kept_down], "with a node down")
+        self.nemesis.restore()
+        self._until(self.patience_s, self._has_leaders, "every partition has a leader")
+        self._go_on(1.0)
+        world.quiet = True
+        self._until(self.patience_s, self._clients_rest, "every client got its answer")
+        self._until(self.patience_s, self._is_whole, "replicas are in sync and equal")
+        self._until(self.patience_s, self._is_agreed, "one controller leads and all nodes know what it knows")
+        self._until(self.patience_s, self._groups_rest, "groups are stable")
+        self._probe(None, "everything up")
+        self._read_all()
+        self._until(self.patience_s, self._is_whole, "replicas are in sync and equal")
+        world.oracles.check_all()
+        world.oracles.check_end()
+        self._stop_all()
+
+    def _settle_s(self) -> float:
+        """Until a dead node is known to be dead, and nobody waits for it."""
+        swarm = self.swarm
+        return (swarm.session_ms + swarm.lag_ms * 2 + swarm.raft_ms * 3) / 1000 + 2.0
+
+    # --- steps -----------------------------------------------------------------------------------------------
+
+    def _make_topics(self) -> None:
+        made: list[str] = []
+
+        async def make() -> None:
+            for number, plan in enumerate(self.swarm.topics):
+                while True:
+                    try:
+                        code = await self.admin.make(f"t{number}", plan)
+                    except Failed:
+                        continue
+                    if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                        break
+                made.append(f"t{number}")
+
+        self.admin.run(make())
+        self._until(BOOT_S * 2, lambda: len(made) == len(self.swarm.topics), "the topics exist")
+
+    def _start_clients(self) -> None:
+        world, rng = self.world, self.world.rng
+        for number in range(self.swarm.producers):
+            kind = rng.random()
+            acks = 1 if kind < 0.1 else -1
+            self.producers.append(Producer(world, number, acks=acks, idempotent=acks == -1 and kind < 0.85))
+        self.consumers = [Consumer(world, number) for number in range(2)]
+        commits = Commits(world)
+        for group in range(self.swarm.groups):
+            self.members += [Member(world, f"g{group}", n, commits) for n in range(self.swarm.members)]
+        self.admin.start()
+
+    def _probe(self, only: list[int] | None, what: str) -> None:
+        probe = Probe(self.world, PROBES + (0 if only is None else 1), self.patience_s, only)
+        self._until(self.patience_s, lambda: probe.idle, f"probes are acknowledged, {what}", lambda: str(probe.waiting))
+
+    def _read_all(self) -> None:
+        """What was acknowledged can be read."""
+        oracles = self.world.oracles
+
+        def unread() -> list[str]:
+            return [
+                f"{place} {consumer.positions.get(place, 0)} of {oracles.acked_end[place]}"
+                for consumer in self.consumers
+                for place in self.world.places()
+                if consumer.positions.get(place, 0) < oracles.acked_end.get(place, 0)
+            ]
+
+        self._until(self.patience_s, lambda: not unread(), "everything acknowledged is read", lambda: str(unread()))
+
+    def _stop_all(self) -> None:
+        """Everybody leaves in order, and nothing is left."""
+        world = self.world
+        world.closing = True
+        for consumer in self.consumers:
+            consumer.stopped = True
+        for member in self.members:
+            member.stopped = True
+        self._until(self.patience_s, lambda: all(member.done for member in self.members), "members leave")
+        for node in world.nodes.values():
+            node.stop()
+            self._until(self.patience_s, lambda node=node: not node.up, f"node {node.id} stops")  # type: ignore[misc]
+
+    # --- time ------------------------------------------------------------------------------------------------
+
+    def _go_on(self, seconds: float) -> None:
+        self.world.loop.run_until(self.world.loop.time() + seconds, self._broken)
+        self._check_failures()
+
+    def _until(
+        self, timeout_s: float, holds: Callable[[], bool], what: str, state: Callable[[], str] | None = None
+    ) -> None:
+        """Liveness: it must hold within a bounded time."""
+        world = self.world
+        deadline = world.loop.time() + timeout_s
+        while not holds():
+            if world.loop.time() >= deadline:
+                found = state() if state is not None else self._state()
+                raise Violation(f"liveness: not within {timeout_s:g} s: {what}; {found}")
+            world.loop.run_until(world.loop.time() + 0.1, self._broken)
+            self._check_failures()
+
+    def _broken(self) -> bool:
+        return bool(self.world.loop.failures or self.world.exits)
+
+    def _check_failures(self) -> None:
+        for message, error in self.world.loop.failures:
+            _raise_inner(error)
+            raise Violation(f"unhandled: {message}: {error!r}") from error
+        for node, error in self.world.exits:
+            _raise_inner(error)
+            raise Violation(f"node-failed: {node}: {error!r}") from error
+
+    # --- what must become true -------------------------------------------------------------------------------
+
+    def _has_booted(self) -> bool:
+        image = self.world.image
+        return all(node.ready and (not node.is_broker or image.active(node.id)) for node in self.world.nodes.values())
+
+    def _has_elected(self) -> bool:
+        """No partition is without a leader that somebody in sync, or eligible, could lead."""
+        image = self.world.image
+        rest = [node for node in self.world.nodes.values() if node.id != self.nemesis.kept_down]
+        if not all(node.ready and (not node.is_broker or image.active(node.id)) for node in rest):
+            return False
+        found = [p for p in map(self.world.partition, self.world.places()) if p is not None]
+        return all(p.leader >= 0 or not any(map(image.active, p.isr + p.elr)) for p in found)
+
+    def _has_leaders(self) -> bool:
+        return self._has_booted() and all(
+            partition is not None and partition.leader >= 0 and self.world.nodes[partition.leader].ready
+            for partition in map(self.world.partition, self.world.places())
+        )
+
+    def _clients_rest(self) -> bool:
+        return all(producer.idle for producer in self.producers) and not self.admin.busy
+
+    def _is_whole(self) -> bool:
+        world = self.world
+        for place in world.places():
+            partition = world.partition(place)
+            if partition is None or set(partition.isr) != set(partition.replicas) or partition.reassigning:
+                return False
+            logs = [world.nodes[number].open_log(place) for number in partition.replicas]
+            bounds = {(log.end_offset, log.high_watermark) for log in logs if log is not None}
+            if None in logs or len(bounds) != 1 or len({bound for pair in bounds for bound in pair}) != 1:
+                return False
+        return True
+
+    def _is_agreed(self) -> bool:
+        """One controller leads, all voters follow it, and every broker has what is committed."""
+        world = self.world
+        leaders = {node.raft.leader for node in world.nodes.values() if node.raft is not None}
+        if len(leaders) != 1 or next(iter(leaders))[0] < 0:
+            return False
+        offset = world.image.offset
+        roles = [node.role for node in world.nodes.values() if node.role is not None]
+        return all(role.view.image.offset >= offset for role in roles)
+
+    def _groups_rest(self) -> bool:
+        now = self.world.loop.time()
+        return all(member.stable_since is not None and now - member.stable_since > 2.0 for member in self.members)
+
+    def _state(self) -> str:
+        world = self.world
+        lines = []
+        for place in world.places():
+            logs = {n: node.log(place) for n, node in world.nodes.items()}
+            ends = {n: (log.high_watermark, log.end_offset) for n, log in logs.items() if log is not None}
+            p = world.partition(place)
+            if p is not None:
+                what = f"{place}: leader {p.leader}@{p.leader_epoch} replicas {p.replicas} isr {p.isr} elr {p.elr}"
+                lines.append(f"{what} adding {p.adding_replicas} removing {p.removing_replicas} {ends}")
+        nodes = {n: (node.up, node.ready, world.image.active(n)) for n, node in world.nodes.items()}
+        raft = {n: node.raft.leader for n, node in world.nodes.items() if node.raft is not None}
+        views = {n: node.role.view.image.offset for n, node in world.nodes.items() if node.role is not None}
+        idle = {p.name: [str(b.place) + b.code.name for b in p.open] for p in self.producers if not p.idle}
+        members = {m.name: (m._generation, m.stable_since) for m in self.members}
+        lines += [f"nodes (up, ready, active) {nodes}", f"raft {raft}", f"views {views} of {world.image.offset}"]
+        lines += [f"producers {idle}", f"members {members}", f"admin {self.admin.busy}"]
+        return "; ".join(lines)
+
+
+def _raise_inner(error: BaseException | None) -> None:
+    """A violation that was found within a node's task."""
+    if isinstance(error, Violation):
+        raise error
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            _raise_inner(each)
+
+
+def run(seed: int) -> Result:
+    return Simulation(seed).run()
+
+
+def main(arguments: list[str]) -> None:
+    verbose = "-v" in arguments
+    seeds: list[int] = []
+    for text in arguments:
+        first, dash, last = text.partition("..")
+        if first.isdecimal():
+            seeds += range(int(first), int(last) + 1) if dash else [int(first)]
+    failed = 0
+    for seed in seeds:
+        simulation = Simulation(seed)
+        if verbose:
+            print(simulation.swarm)
+            simulation.world.tell = print
+        started = time.process_time()
+        try:
+            result = simulation.run()
+        except Violation as violation:
+            failed += 1
+            print(f"VIOLATION {violation}", flush=True)
+            if verbose:
+                raise
+            continue
+        took = time.process_time() - started
+        speed = f"{result.simulated_s:.1f} s in {took:.1f} s, {result.events} events"
+        print(f"{seed}: {result.trace} {speed}, {result.counts}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,177 @@
+"""What a seed of whole nodes draws before it runs: the shape of the cluster, its times, and what happens to it."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+FAULTS = (
+    "kill", "kill_leader", "kill_controller", "kill_twice", "power_cut", "stop", "pause", "pause_leader",
+    "pause_controller", "isolate", "isolate_controller", "cut_pair", "cut_one_way", "cut_control", "cut_data",
+    "slow_link", "jump_clock", "last_in_sync",
+)  # fmt: skip
+WORK = (
+    "create_topic", "delete_topic", "recreate_topic", "grow_topic", "reassign", "reassign_again", "alter_config",
+    "delete_records", "elect_preferred", "drain", "leave_and_join",
+)  # fmt: skip
+POINTS = (
+    "leader append", "follower append", "truncated", "elected", "clean marker", "/AlterPartition", "/RegisterBroker",
+    "/Heartbeat", "/CreateTopics", "/Fetch", "/Vote",
+)  # fmt: skip
+"""Named points at which a process may be killed, or a reply lost."""
+POLICIES = ("keep", "keep", "time", "size", "compact", "compact,delete")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """How a topic is made."""
+
+    partitions: int
+    replication_factor: int
+    min_insync: int
+    policy: str
+    sync: bool
+    """flush.messages=1: acknowledged records are on the device."""
+    unclean: bool
+    segment_bytes: int
+    retention_ms: int
+
+    @property
+    def configs(self) -> dict[str, str]:
+        configs = {"min.insync.replicas": str(self.min_insync), "retention.ms": "-1", "file.delete.delay.ms": "2000"}
+        if self.sync:
+            configs["flush.messages"] = "1"
+        if self.unclean:
+            configs["unclean.leader.election.enable"] = "true"
+        if self.policy == "time":
+            configs["retention.ms"] = str(self.retention_ms)
+        if self.policy == "size":
+            configs["retention.bytes"] = str(3 * self.segment_bytes)
+        if "compact" in self.policy:
+            configs |= {"cleanup.policy": self.policy, "min.cleanable.dirty.ratio": "0.1"}
+            configs |= {"delete.retention.ms": "5000", "segment.ms": str(max(self.retention_ms // 2, 1000))}
+            if "delete" in self.policy:
+                configs["retention.ms"] = str(self.retention_ms)
+        return configs
+
+
+@dataclass(slots=True)
+class Swarm:
+    controllers: int
+    """Nodes 1 to this are controllers; all of them brokers too unless `split`."""
+    brokers_more: int
+    split: bool
+    """Controllers are not brokers."""
+    late_nodes: int
+    """Brokers that join while everything runs."""
+    dirs: int
+    days: bool
+    """Hours at a low rate, with long intervals, instead of minutes at a high one."""
+    topics: list[TopicPlan]
+    session_ms: int
+    heartbeat_ms: int
+    lag_ms: int
+    grace_ms: int
+    fetch_wait_ms: int
+    response_bytes: int
+    request_timeout_ms: int
+    checkpoint_ms: int
+    retention_check_ms: int
+    cleaner_ms: int
+    delete_delay_ms: int
+    snapshot_bytes: int
+    snapshot_ms: int
+    raft_ms: int
+    """controller.quorum.fetch.timeout.ms; the others follow it."""
+    rebalance_s: int
+    offsets_partitions: int
+    delay_s: float
+    thread_s: float
+    produce_s: float
+    producers: int
+    groups: int
+    members: int
+    fault_s: float
+    work_s: float
+    heal_s: float
+    duration_s: float
+    skews_ms: int
+    faults: dict[str, float] = field(default_factory=dict)
+    work: dict[str, float] = field(default_factory=dict)
+    points: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def pace(self) -> float:
+        """How much longer everything takes than in a seed of minutes."""
+        return 60.0 if self.days else 1.0
+
+    @property
+    def voters(self) -> list[int]:
+        return list(range(1, self.controllers + 1))
+
+    @property
+    def brokers(self) -> list[int]:
+        first = self.controllers + 1 if self.split else 1
+        return list(range(first, self.controllers + self.brokers_more + 1))
+
+
+def draw(rng: Random) -> Swarm:
+    days = rng.random() < 0.15
+    pace = 60.0 if days else 1.0
+    split = rng.random() < 0.15
+    brokers_more = 3 if split else rng.choice((0, 0, 0, 1))
+    brokers = brokers_more if split else 3 + brokers_more
+    session_ms = rng.choice((1500, 3000, 6000))
+    fetch_wait_ms = rng.choice((50, 200, 500))
+    swarm = Swarm(
+        controllers=3,
+        brokers_more=brokers_more,
+        split=split,
+        late_nodes=rng.choice((0, 0, 0, 1)),
+        dirs=rng.choice((1, 1, 2)),
+        days=days,
+        topics=[draw_topic(rng, brokers, pace) for _ in range(rng.choice((1, 2, 2, 3)))],
+        session_ms=int(session_ms * (10 if days else 1)),
+        heartbeat_ms=int(session_ms * (10 if days else 1)) // rng.choice((3, 6)),
+        lag_ms=int(rng.choice((1000, 2000, 5000, 10_000)) * (10 if days else 1)),
+        grace_ms=rng.choice((0, 500, 500)),
+        fetch_wait_ms=fetch_wait_ms * (20 if days else 1),
+        response_bytes=rng.choice((2000, 1 << 20, 1 << 20)),
+        request_timeout_ms=rng.choice((1000, 3000, 10_000)) + (20_000 if days else 0),
+        checkpoint_ms=int(rng.choice((500, 2000, 10_000)) * (pace / 4 if days else 1)),
+        retention_check_ms=int(rng.choice((500, 1000, 3000)) * pace),
+        cleaner_ms=int(rng.choice((500, 2000)) * pace),
+        delete_delay_ms=int(rng.choice((200, 1000, 5000)) * pace),
+        snapshot_bytes=rng.choice((500, 2000, 20_000)),
+        snapshot_ms=int(rng.choice((0, 3000, 10_000)) * pace),
+        raft_ms=rng.choice((1000, 2000)) * (10 if days else 1),
+        rebalance_s=int(rng.choice((2, 5, 15)) * pace),
+        offsets_partitions=rng.choice((1, 2)),
+        delay_s=rng.choice((0.0002, 0.001, 0.005, 0.02)),
+        thread_s=rng.choice((0.0005, 0.005, 0.03)),
+        produce_s=rng.choice((0.1, 0.2, 0.5)) * pace,
+        producers=rng.choice((1, 2, 3)),
+        groups=rng.choice((0, 1, 1, 2)),
+        members=rng.choice((1, 2, 3)),
+        fault_s=rng.choice((0.8, 1.5, 3.0)) * pace,
+        work_s=rng.choice((1.5, 3.0, 6.0)) * pace,
+        heal_s=rng.choice((1.0, 3.0, 6.0)) * (pace / 6 if days else 1),
+        duration_s=rng.choice((20.0, 30.0, 40.0)) * pace,
+        skews_ms=rng.choice((0, 100, 5000)),
+    )
+    swarm.faults = {each: rng.choice((0.5, 1.0, 3.0)) for each in FAULTS if rng.random() < 0.5} or {"kill": 1.0}
+    swarm.work = {each: rng.choice((0.5, 1.0, 2.0)) for each in WORK if rng.random() < 0.5} or {"reassign": 1.0}
+    swarm.points = {point: rng.choice((0.002, 0.01, 0.05)) for point in POINTS if rng.random() < 0.25}
+    return swarm
+
+
+def draw_topic(rng: Random, brokers: int, pace: float) -> TopicPlan:
+    policy = rng.choice(POLICIES)
+    return TopicPlan(
+        partitions=rng.choice((1, 1, 2, 3)),
+        replication_factor=min(rng.choice((2, 3, 3, 3, 3)), brokers),
+        min_insync=rng.choice((1, 2, 2, 2, 2)),
+        policy=policy,
+        sync=rng.random() < 0.15,
+        unclean=rng.random() < 0.05,
+        segment_bytes=rng.choice((600, 2000, 5000) if policy != "keep" else (1000, 5000, 1 << 20)),
+        retention_ms=int(rng.choice((2000, 4000, 8000)) * pace),
+    )

@@ -1,0 +1,317 @@
+"""Whole nodes in virtual time, from one seed: everything a node is runs as it is, on simulated machines."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial, wraps
+from itertools import count
+from random import Random
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+from rookery.broker.log.log_dir import LogDir
+from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.throttle import Throttle
+from rookery.broker.metadata.follower import FollowerSettings
+from rookery.broker.node.broker_role import BrokerRole
+from rookery.broker.replication.partition import Partition
+from rookery.controller.raft.node import RaftNode
+from rookery.controller.state.defaults import Defaults
+from rookery.core.disk import memory
+from rookery.core.metadata import image as im
+from rookery.core.metadata_log import CommittedBatch, SnapshotId
+from tests.simulation.cluster_loop import Killed, Process, SimLoop, current
+from tests.simulation.cluster_net import SimNetwork
+from tests.simulation.cluster_world import OrderedSet
+from tests.simulation.controller_rules import Observer, Violation, require
+from tests.simulation.nodes_control import SimControl
+from tests.simulation.nodes_host import Place, SimNode
+from tests.simulation.nodes_oracles import Oracles
+from tests.simulation.nodes_swarm import Swarm, TopicPlan
+
+QUIET_S = 3600.0
+
+
+class Witness:
+    """Hears what one node's Raft calls committed, before the node's own controller does."""
+
+    def __init__(self, world: World, node_id: int) -> None:
+        self._world = world
+        self._node_id = node_id
+
+    def on_commit(self, batch: CommittedBatch) -> None:
+        self._world.committed(batch)
+
+    def on_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> None:
+        known = self._world.image.offset
+        require(snapshot.end_offset - 1 <= known, "R3", "a snapshot of what nobody committed", snapshot)
+
+    def on_leader(self, leader_id: int, epoch: int) -> None:
+        if leader_id == self._node_id:
+            self._world.oracles.leads(leader_id, epoch)
+
+
+class World:
+    """Everything there is in one simulation."""
+
+    cluster_id = "simulated-cluster-0002"
+
+    def __init__(self, seed: int, swarm: Swarm) -> None:
+        self.seed = seed
+        self.swarm = swarm
+        self.rng = Random(f"{seed} world")
+        self._ids = count(1)
+        self._hash = hashlib.sha256()
+        self.tell: Callable[[str], None] | None = None
+        draw = Random(f"{seed} threads")
+        self.loop = SimLoop(lambda: draw.expovariate(1.0) * swarm.thread_s)  # type: ignore[abstract]
+        self.network = SimNetwork(self.loop, Random(f"{seed} network"), swarm.delay_s)
+        self.control = SimControl(self.loop, self.network, Random(f"{seed} control"))
+        self.control.loses_reply = self._loses_reply
+        self.observer = Observer(Defaults(min_insync_replicas=1))
+        self.oracles = Oracles(self)
+        self.brokers = list(swarm.brokers)
+        everybody = sorted({*swarm.voters, *swarm.brokers})
+        self.nodes = {n: SimNode(self, n) for n in everybody}
+        self.plans: dict[str, TopicPlan] = {}
+        self.quiet = False
+        """Clients stop after what they have begun."""
+        self.calm = False
+        """No more faults at named points."""
+        self.over = False
+        self.closing = False
+        self.exits: list[tuple[int, BaseException]] = []
+        self.open_files: dict[Any, dict[Any, str]] = {}
+        self._points = Random(f"{seed} points")
+        self._places: tuple[im.Image, list[Place]] = (self.image, [])
+
+    # --- what others ask -------------------------------------------------------------------------------------
+
+    def trace(self, *what: object) -> None:
+        line = f"{self.loop.time():.6f} {' '.join(map(str, what))}"
+        self._hash.update(line.encode() + b"\n")
+        if self.tell is not None:
+            self.tell(line)
+
+    @property
+    def trace_hash(self) -> str:
+        return self._hash.hexdigest()[:16]
+
+    @property
+    def image(self) -> im.Image:
+        return self.observer.image
+
+    def new_id(self) -> UUID:
+        return UUID(int=(0x5EED << 100) + next(self._ids))
+
+    def places(self) -> list[Place]:
+        """Every partition that the cluster has decided on."""
+        image, found = self._places
+        if image.topics is not self.image.topics:
+            found = [Place(topic.name, topic.id, index) for topic, index, _ in self.image.partitions()]
+            found.sort(key=lambda place: (place.topic, place.index))
+            self._places = (self.image, found)
+        return found
+
+    def partition(self, place: Place) -> im.Partition | None:
+        return self.image.partition(place.id, place.index)
+
+    def places_of(self, node: int) -> list[Place]:
+        found = ((place, self.partition(place)) for place in self.places())
+        return [place for place, partition in found if partition is not None and node in partition.replicas]
+
+    def node_of(self, process: Process) -> SimNode | None:
+        return next((node for node in self.nodes.values() if node.process is process), None)
+
+    def here(self) -> SimNode | None:
+        """The node whose code runs now."""
+        return self.node_of(current())
+
+    def place_of(self, log: PartitionLog) -> Place | None:
+        """The partition that a log of the running node belongs to."""
+        node = self.here()
+        role = node.role if node is not None else None
+        if role is None or role.log_dirs.partitions.get(log.partition) is not log:
+            return None
+        topic_id = role.log_dirs.topic_ids.get(log.partition)
+        return Place(log.partition.topic, topic_id, log.partition.partition) if topic_id is not None else None
+
+    def exited(self, node: SimNode, error: BaseException) -> None:
+        if not self.over:
+            self.exits.append((node.id, error))
+            self.trace("failed", node.id, type(error).__name__)
+
+    def add_node(self) -> SimNode:
+        """A new broker joins."""
+        number = max(self.nodes) + 1
+        self.brokers.append(number)
+        self.nodes[number] = node = SimNode(self, number)
+        node.start()
+        return node
+
+    # --- the metadata log ------------------------------------------------------------------------------------
+
+    def committed(self, batch: CommittedBatch) -> None:
+        """A node calls a batch committed: the first time it is news, later it must be the same."""
+        if not self.oracles.is_news(batch):
+            return
+        before = self.image
+        self.observer.committed(batch)
+        self.trace("commit", batch.base_offset, len(batch.values))
+        if self.image.topics is not before.topics or self.image.configs is not before.configs:
+            self.oracles.topics_changed(before)
+            for place in self.places():
+                partition = self.partition(place)
+                for number in partition.isr if partition is not None else ():
+                    known = self.image.brokers.get(number)
+                    self.nodes[number].caught_up(place, known.epoch if known is not None else -1)
+                self.oracles.check_copies(place)
+
+    # --- faults at named points ------------------------------------------------------------------------------
+
+    def may_kill(self, node: SimNode) -> bool:
+        """Killing a broker while another has lost unsynced data may be more than was promised."""
+        return all(self.tolerates(place, node, cut=False) for place in self.places_of(node.id))
+
+    def tolerates(self, place: Place, node: SimNode, *, cut: bool) -> bool:
+        """Whether one more replica may stop uncleanly: with a power cut among them, fewer than min.insync."""
+        partition, history = self.partition(place), self.oracles.history(place)
+        if history.unclean or history.sync or partition is None:
+            return True
+        unclean = {n for n in partition.replicas if place in self.nodes[n].unclean_for} | {node.id}
+        lost = cut or any(place in self.nodes[n].lost_for for n in partition.replicas)
+        return not lost or len(unclean) < min(history.min_insync, len(partition.replicas))
+
+    def at(self, point: str) -> None:
+        """A process passes a named point; perhaps it dies there."""
+        if self.calm or self._points.random() >= self.swarm.points.get(point, 0.0):
+            return
+        node = self.here()
+        if node is not None and self.may_kill(node):
+            self.trace("at", point)
+            node.kill()
+            raise Killed
+
+    def _loses_reply(self, path: str) -> bool:
+        point = "/" + path.rpartition("/")[2]
+        if self.calm or point not in self.swarm.points or self._points.random() >= self.swarm.points[point]:
+            return False
+        self.trace("lost", point)
+        return True
+
+    # --- the real code, put into this world ------------------------------------------------------------------
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """While this holds, the product's code meets the simulation where it would meet the machine."""
+        wait_ms = self.swarm.raft_ms // 2
+        with ExitStack() as stack:
+            for target, value in (
+                ("rookery.core.ids.uuid4", self.new_id),
+                ("rookery.broker.server.server.perf_counter", self.loop.time),
+                ("rookery.broker.node.disk_space.spaces", lambda folders: {}),
+                ("rookery.broker.node.loop_lag.INTERVAL_S", QUIET_S),
+                ("rookery.controller.app.FETCH_WAIT_MS_MAX", wait_ms),
+                ("rookery.broker.node.broker_role.MetadataSettings", partial(FollowerSettings, max_wait_ms=wait_ms)),
+            ):
+                stack.enter_context(patch(target, value))
+            for module in ("log.log_dir", "log.log_dirs", "log.housekeeper"):
+                stack.enter_context(patch(f"rookery.broker.{module}.set", OrderedSet, create=True))
+            if self.swarm.days:
+                stack.enter_context(patch("rookery.controller.loop.TICK_S", 0.5))
+            stack.enter_context(patch.object(Throttle, "breathe", lambda throttle: None))
+            self._hook(stack)
+            stack.enter_context(patch.object(sys, "unraisablehook", lambda _: None))
+            gc.disable()
+            stack.callback(gc.enable)
+            stack.callback(self._end)
+            yield
+
+    def _end(self) -> None:
+        self.over = True
+        self.loop.abandon()
+
+    def _hook(self, stack: ExitStack) -> None:
+        """Oracles look at what passes, and named points are where processes die."""
+
+        def around(
+            owner: type, name: str, before: Callable[..., Any] | None = None, after: Callable[..., None] | None = None
+        ) -> None:
+            inner = getattr(owner, name)
+
+            @wraps(inner)
+            def hooked(*args: Any, **more: Any) -> Any:
+                try:
+                    noted = before(*args) if before is not None else None
+                    result = inner(*args, **more)
+                    if after is not None:
+                        after(noted, *args)
+                except Violation as violation:  # a supervisor of the product may catch it
+                    self.loop.failures.append(("oracle", violation))
+                    raise
+                return result
+
+            stack.enter_context(patch.object(owner, name, hooked))
+
+        oracles = self.oracles
+        around(PartitionLog, "advance_high_watermark", before=oracles.watermark_moved)
+        around(PartitionLog, "truncate_to", before=lambda log, offset, *_: oracles.truncates(log, offset))
+        around(PartitionLog, "truncate_fully_and_start_at", before=oracles.begins_anew)
+        around(PartitionLog, "truncate_to", after=lambda *_: self.at("truncated"))
+        around(PartitionLog, "delete_old_segments", oracles.before_retention, oracles.after_retention)
+        around(PartitionLog, "delete_records", after=oracles.records_deleted)
+        around(PartitionLog, "follow_log_start", after=oracles.log_start_followed)
+        around(Partition, "append_as_leader", after=self._appended)
+        around(Partition, "apply_fetched", after=self._fetched)
+        around(Partition, "_begin_to_lead", after=lambda *_: self.at("elected"))
+        around(LogDir, "mark_clean", before=lambda *_: self.at("clean marker"), after=self._marked)
+        around(BrokerRole, "_follower_failed", before=self._follower_failed)
+        around(RaftNode, "__init__", after=self._witness)
+        around(memory._MemoryFile, "__init__", after=self._file_opened)
+        around(memory._MemoryFile, "close", after=self._file_closed)
+        self._small_segments(stack)
+
+    def _witness(self, _: None, raft: RaftNode, *args: Any) -> None:
+        raft.subscribe(Witness(self, raft.settings.node_id))
+
+    def _file_opened(self, _: None, file: Any, disk: Any, path: str, *rest: Any) -> None:
+        self.open_files.setdefault(disk, {})[file] = path
+
+    def _file_closed(self, _: None, file: Any) -> None:
+        self.open_files.get(file._disk, {}).pop(file, None)
+
+    def _appended(self, _: None, partition: Partition, batch: Any, *rest: Any) -> None:
+        self.oracles.landed(partition, batch)
+        self.at("leader append")
+
+    def _fetched(self, _: None, partition: Partition, records: Any, *rest: Any) -> None:
+        if len(records):
+            self.at("follower append")
+
+    def _marked(self, _: None, log_dir: LogDir, epoch: int) -> None:
+        node = self.here()
+        if node is not None:
+            self.observer.clean_stops[node.id] = epoch
+
+    def _follower_failed(self, role: BrokerRole, partition: Any, error: Exception) -> None:
+        node = self.here()
+        if node is not None:
+            self.oracles.stopped(node, partition, error)
+
+    def _small_segments(self, stack: ExitStack) -> None:
+        """Segments smaller than the options allow."""
+        inner = BrokerRole._options_of
+
+        def options_of(role: BrokerRole, topic: str) -> Any:
+            settings, config = inner(role, topic)
+            plan = self.plans.get(topic)
+            size = plan.segment_bytes if plan is not None else 3000
+            return settings, replace(config, log=replace(config.log, segment_bytes=size))
+
+        stack.enter_context(patch.object(BrokerRole, "_options_of", options_of))
