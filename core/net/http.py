@@ -1,7 +1,8 @@
 """A small HTTP server for metrics and health: GET only, one answer per connection.
 
 Nothing here is exposed to the data path; a web framework would be the larger risk for four fixed pages. Every
-request is bounded in size and time, and the number of connections is bounded too.
+request is bounded in size and time, and the number of connections is bounded too. When there are too many, the one
+that has been waiting for its peer the longest is closed: slow peers hold up each other, never a health check.
 """
 
 import asyncio
@@ -48,6 +49,8 @@ class HttpServer(Service):
         self._host, self._port = host, port
         self._pages = pages
         self._open = 0
+        self._slow: dict[asyncio.StreamWriter, None] = {}
+        """Connections that wait for their peer, to send a request or to take an answer, the longest waiting first."""
         self._server: asyncio.Server | None = None
 
     @property
@@ -70,21 +73,35 @@ class HttpServer(Service):
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
         try:
-            if self._open <= CONNECTIONS_MAX:
+            if self._open <= CONNECTIONS_MAX or self._close_slowest():
                 async with asyncio.timeout(REQUEST_SECONDS_MAX):
                     await self._answer(reader, writer)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
-            pass  # the peer was too slow or went away; nobody is left to answer
+            writer.transport.abort()  # the peer was too slow or went away; nobody is left to answer
         finally:
             self._open -= 1
+            self._slow.pop(writer, None)
             writer.close()
 
+    def _close_slowest(self) -> bool:
+        """Make place for one more; False if nobody waits for a peer, so that each is about to be answered."""
+        slowest = next(iter(self._slow), None)
+        if slowest is None:
+            return False
+        del self._slow[slowest]
+        slowest.transport.abort()
+        return True
+
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits for the last byte, within our time
         try:
+            self._slow[writer] = None
             head = await reader.readuntil(b"\r\n\r\n")
+            self._slow.pop(writer, None)
             page = await self._page(head)
         except (asyncio.LimitOverrunError, UnicodeDecodeError, ValueError):
             page = Page(b"the request could not be read\n", status=400)
+        self._slow[writer] = None
         writer.write(
             f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\ncontent-type: {page.content_type}\r\n"
             f"content-length: {len(page.body)}\r\nconnection: close\r\n\r\n".encode()

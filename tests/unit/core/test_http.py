@@ -1,9 +1,10 @@
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
-from rookery.core.net.http import HttpServer, Page, Query
+from rookery.core.net.http import CONNECTIONS_MAX, HttpServer, Page, Query
 
 
 async def hello(query: Query) -> Page:
@@ -53,3 +54,62 @@ async def test_a_client_that_leaves_harms_nobody(server: HttpServer) -> None:
     writer.write(b"GET /hel")
     writer.close()
     assert b"hello" in await ask(server, b"GET /hello HTTP/1.1\r\n\r\n")
+
+
+LARGE = bytes(20 << 20)
+GET = b"GET /hello HTTP/1.1\r\n\r\n"
+
+
+async def test_half_sent_requests_keep_nobody_out(server: HttpServer) -> None:
+    slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2 * CONNECTIONS_MAX)]
+    for _, writer in slow:
+        writer.write(GET[:-2])
+    for _ in range(3):
+        assert b"hello" in await ask(server, GET)
+    async with asyncio.timeout(30):
+        with suppress(ConnectionResetError):
+            assert await slow[0][0].read() == b"", "the first of them made place"
+    reader, writer = slow[-1]
+    writer.write(GET[-2:])
+    async with asyncio.timeout(30):
+        assert b"hello" in await reader.read(), "one that is not the slowest may still finish"
+    for _, writer in slow:
+        writer.close()
+
+
+async def test_peers_that_do_not_take_their_answers_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rookery.core.net.http.CONNECTIONS_MAX", 3)
+
+    async def large(_: Query) -> Page:
+        return Page(LARGE)
+
+    http = HttpServer("127.0.0.1", 0, {"/hello": hello, "/large": large})
+    await http.start()
+    slow = [await asyncio.open_connection("127.0.0.1", http.port, limit=1) for _ in range(3)]
+    for _, writer in slow:
+        writer.write(b"GET /large HTTP/1.1\r\n\r\n")
+    assert b"hello" in await ask(http, GET)
+    for _, writer in slow:
+        writer.close()
+    await http.stop()
+
+
+async def test_who_is_about_to_be_answered_is_not_closed_for_others() -> None:
+    entered, go = asyncio.Semaphore(0), asyncio.Event()
+
+    async def working(_: Query) -> Page:
+        entered.release()
+        await go.wait()
+        return Page(b"done")
+
+    http = HttpServer("127.0.0.1", 0, {"/hello": hello, "/working": working})
+    await http.start()
+    work = [asyncio.create_task(ask(http, b"GET /working HTTP/1.1\r\n\r\n")) for _ in range(CONNECTIONS_MAX)]
+    async with asyncio.timeout(30):
+        for _ in work:
+            await entered.acquire()
+        with suppress(ConnectionResetError):
+            assert await ask(http, GET) == b""
+        go.set()
+        assert all(b"done" in answer for answer in await asyncio.gather(*work))
+    await http.stop()
