@@ -52,8 +52,8 @@ class RecordWork(Protocol):
     def needed(self, partition: Partition, batch: Buffer | None) -> bool:
         """Whether a batch has to be opened; raises KafkaError if it is no valid batch in the first place."""
 
-    async def prepare(self, partition: Partition, batch: bytearray) -> bytearray:
-        """The batch as it is to be stored; raises KafkaError when it may not be."""
+    async def prepare(self, partition: Partition, batch: bytearray, client: str) -> bytearray:
+        """The batch as it is to be stored; raises KafkaError when it may not be. `client` is an address."""
 
 
 class Unopened(NamedTuple):
@@ -156,7 +156,7 @@ class ProduceHandler:
         """Look into batches off the loop; write each when its turn comes."""
         for answer, partition, batch in run.unopened:
             try:
-                prepared = await self._record_work.prepare(partition, batch)
+                prepared = await self._record_work.prepare(partition, batch, run.call.client.address)
                 run.now_ms = self._clock.wall_ms()
                 self._append(run, answer, partition, prepared)
             except KafkaError as error:

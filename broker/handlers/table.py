@@ -101,7 +101,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         FetchHandler(
             locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, quotas, preferred
         ),
-        ListOffsetsHandler(locator),
+        ListOffsetsHandler(locator, record_work, start_task),
         OffsetForLeaderEpochHandler(locator),
         DeleteRecordsHandler(locator),
         MetadataHandler(cluster, auto_creation),

@@ -24,6 +24,7 @@ from rookery.core.errors import (
     OffsetOutOfRangeError,
     UnknownLeaderEpochError,
 )
+from rookery.core.log.timestamps import LookUp, look_up
 from rookery.core.logs import get_logger
 from rookery.core.metadata import image
 from rookery.core.types import TopicPartition
@@ -519,8 +520,8 @@ class Partition:
 
     # --- offsets -----------------------------------------------------------------------------------------
 
-    def list_offset(self, timestamp: int, isolation: Isolation) -> FoundOffset | None:
-        """The offset for a timestamp or one of the special ones; None if there is none."""
+    def list_offset(self, timestamp: int, isolation: Isolation, look_up: LookUp = look_up) -> FoundOffset | None:
+        """The offset for a timestamp or one of the special ones; None if there is none. `look_up` reads records."""
         log = self.log
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             start = log.start_offset
@@ -536,7 +537,7 @@ class Partition:
         until = log.bound(isolation)
         if timestamp == LATEST:
             return FoundOffset(until, leader_epoch=self.state.leader_epoch)
-        answer = log.log.offset_for_timestamp(timestamp, until)
+        answer = log.log.offset_for_timestamp(timestamp, until, look_up)
         if answer is None:
             return None
         found, leader_epoch = answer

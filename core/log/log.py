@@ -33,12 +33,13 @@ from rookery.core.log.timestamps import (
     LATEST,
     MAX_TIMESTAMP,
     NO_TIMESTAMP,
+    LookUp,
     TimestampOffset,
     first_not_older,
     greatest,
+    look_up,
 )
 from rookery.core.wire.batch import BatchHeader, MutableBuffer, stamp
-from rookery.core.wire.records import DEFAULT_BUDGET
 
 CHECKED_READS = 256  # one read in this many has its checksums checked
 KEPT_OPEN = 4  # sealed segments of one log whose files and indexes stay at hand
@@ -317,12 +318,12 @@ class Log:
                 yield header
 
     def offset_for_timestamp(
-        self, timestamp: int, latest: int, budget: int = DEFAULT_BUDGET
+        self, timestamp: int, latest: int, look_up: LookUp = look_up
     ) -> tuple[TimestampOffset, int] | None:
         """ListOffsets: the first record not older than `timestamp` and its leader epoch, if below `latest`.
 
-        Negative timestamps mean earliest, latest and greatest, as in the protocol. May decompress up to
-        `budget` bytes.
+        Negative timestamps mean earliest, latest and greatest, as in the protocol. `look_up` reads the records of
+        a batch, which takes long if there are many.
         """
         found: TimestampOffset | None = None
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -330,9 +331,9 @@ class Log:
         if timestamp == LATEST:
             return TimestampOffset(NO_TIMESTAMP, latest), self.epochs.latest_epoch
         if timestamp == MAX_TIMESTAMP:
-            found = greatest(self.segments, self.start_offset, budget)
+            found = greatest(self.segments, self.start_offset, look_up)
         elif timestamp >= 0:
-            found = first_not_older(self.segments, timestamp, self.start_offset, budget)
+            found = first_not_older(self.segments, timestamp, self.start_offset, look_up)
         if found is None or found.offset >= latest:
             return None
         return found, self.epochs.epoch_at(found.offset)

@@ -1,6 +1,6 @@
 """From a time to an offset, as ListOffsets asks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rookery.core.log.segment import Segment
@@ -22,62 +22,69 @@ class TimestampOffset(NamedTuple):
     offset: int
 
 
+LookUp = Callable[[bytes, int | None, int], tuple[int, int] | None]
+"""Looks into a batch: offset and timestamp of its first record, from an offset on, that is not older than a timestamp;
+the newest one, where that is None."""
+
+
+def look_up(batch: bytes, timestamp: int | None, start: int) -> tuple[int, int] | None:
+    """At once, however long that takes."""
+    return records.to_the_end(records.find_in_steps(batch, 0, timestamp, start=start))
+
+
 def first_not_older(
-    segments: Sequence[Segment], timestamp: int, start: int, budget: int
+    segments: Sequence[Segment], timestamp: int, start: int, look_up: LookUp
 ) -> TimestampOffset | None:
     """The first record at or behind `start` whose timestamp is `timestamp` or later."""
     for number, segment in enumerate(segments):
         after = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if (after is None or after > start) and segment.max_timestamp >= timestamp:
-            found = _in_segment(segment, timestamp, start, budget)
+            found = _in_segment(segment, timestamp, start, look_up)
             if found is not None:
                 return found
     return None
 
 
-def greatest(segments: Sequence[Segment], start: int, budget: int) -> TimestampOffset | None:
+def greatest(segments: Sequence[Segment], start: int, look_up: LookUp) -> TimestampOffset | None:
     """The record with the greatest timestamp at or behind `start`; the first one of several."""
     for segment in sorted(segments, key=lambda s: -s.max_timestamp):
         if segment.max_timestamp == NO_TIMESTAMP:
             return None
-        found = _in_segment(segment, segment.max_timestamp, start, budget)
+        found = _in_segment(segment, segment.max_timestamp, start, look_up)
         if found is not None:
             return found
         if segment.next_offset > start:
             break  # its greatest record is hidden by the log start, so its index does not help
-    return _greatest_by_scan(segments, start, budget)
+    return _greatest_by_scan(segments, start, look_up)
 
 
-def _in_segment(segment: Segment, timestamp: int, start: int, budget: int) -> TimestampOffset | None:
+def _in_segment(segment: Segment, timestamp: int, start: int, look_up: LookUp) -> TimestampOffset | None:
     for position, header in segment.headers(segment.before_timestamp(timestamp)):
         if header.max_timestamp >= timestamp and header.last_offset >= start:
-            found = _in_batch(segment, position, header, timestamp, start, budget)
+            found = _in_batch(segment, position, header, timestamp, start, look_up)
             if found is not None:
                 return found
     return None
 
 
 def _in_batch(
-    segment: Segment, position: int, header: BatchHeader, timestamp: int, start: int, budget: int
+    segment: Segment, position: int, header: BatchHeader, timestamp: int | None, start: int, look_up: LookUp
 ) -> TimestampOffset | None:
-    data = segment.batch(position, header)
-    if header.base_offset >= start:
-        found = records.offset_for_timestamp(data, 0, timestamp, budget)
-        return None if found is None else TimestampOffset(found[1], found[0])
-    for record in records.read_records(data, 0, budget):
-        if record.offset >= start and record.timestamp >= timestamp:
-            return TimestampOffset(record.timestamp, record.offset)
-    return None
+    found = look_up(segment.batch(position, header), timestamp, start)
+    return None if found is None else TimestampOffset(found[1], found[0])
 
 
-def _greatest_by_scan(segments: Sequence[Segment], start: int, budget: int) -> TimestampOffset | None:
+def _greatest_by_scan(segments: Sequence[Segment], start: int, look_up: LookUp) -> TimestampOffset | None:
+    """By headers; only the batch that the log start cuts in two, and the newest of all, are looked into."""
     best: TimestampOffset | None = None
+    newest: tuple[Segment, int, BatchHeader] | None = None
     for segment in segments:
         for position, header in segment.headers(0):
-            wanted = NO_TIMESTAMP if best is None else best.timestamp
+            wanted = newest[2].max_timestamp if newest else best.timestamp if best else NO_TIMESTAMP
             if header.last_offset < start or header.max_timestamp <= wanted:
                 continue
-            for record in records.read_records(segment.batch(position, header), 0, budget):
-                if record.offset >= start and (best is None or record.timestamp > best.timestamp):
-                    best = TimestampOffset(record.timestamp, record.offset)
-    return best
+            if header.base_offset < start:
+                best = _in_batch(segment, position, header, None, start, look_up)
+            else:
+                newest = segment, position, header
+    return _in_batch(*newest, None, start, look_up) if newest else best

@@ -4,6 +4,7 @@ Sizes claimed inside compressed data are never believed: output goes into a buff
 caller's budget at most, and a codec that wants to write past its end fails. Nothing larger is ever allocated.
 """
 
+import mmap
 import struct
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -43,6 +44,8 @@ _LZ4_BEST = 12
 _LEAST_ROOM = 32 * 1024
 _USUAL_RATIO = 8  # what text comes to; more room costs its zeroing, less a second try
 _GROWTH = 4
+_MAPPED_FROM = 1 << 20
+"""A larger buffer is mapped, since zeroing it would stop every thread of the process for a while."""
 _FULL = "failed to write whole buffer"
 
 
@@ -75,7 +78,7 @@ def decompress(codec: int, data: Buffer, budget: int) -> Buffer:
     return _grow(into, data, budget)
 
 
-_Into = Callable[[Buffer, bytearray], int]
+_Into = Callable[[Buffer, bytearray | mmap.mmap], int]
 _INTO: dict[int, _Into] = {
     Codec.GZIP: cramjam.gzip.decompress_into,
     Codec.LZ4: cramjam.lz4.decompress_into,
@@ -83,7 +86,7 @@ _INTO: dict[int, _Into] = {
 }
 
 
-def _grow(into: _Into, data: Buffer, budget: int) -> bytearray:
+def _grow(into: _Into, data: Buffer, budget: int) -> Buffer:
     """Decompress into ever larger buffers: the size is not known before, a claimed one not believed."""
     room = min(budget, max(_LEAST_ROOM, _USUAL_RATIO * len(data)))
     while (out := _fill(into, data, room)) is None:
@@ -93,17 +96,17 @@ def _grow(into: _Into, data: Buffer, budget: int) -> bytearray:
     return out
 
 
-def _fill(into: _Into, data: Buffer, room: int) -> bytearray | None:
+def _fill(into: _Into, data: Buffer, room: int) -> Buffer | None:
     """The decompressed data, or None if it needs more than `room` bytes."""
-    out = bytearray(room)
+    mapped = room >= _MAPPED_FROM
+    out = mmap.mmap(-1, room, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if mapped else bytearray(room)
     try:
         size = into(data, out)
     except cramjam.DecompressionError as error:
         if _FULL in str(error):
             return None
         raise WireError(f"compressed records are damaged: {error}") from None
-    del out[size:]
-    return out
+    return memoryview(out)[:size]
 
 
 def _lz4(data: Buffer, level: int | None) -> Buffer:

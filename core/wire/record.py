@@ -4,11 +4,11 @@ This is for whoever must look inside: compaction, time lookups, our own client a
 serve batches without coming here. The loops are written out flat because they run once per record.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rookery.core.wire.primitives import WireError
+from rookery.core.wire.primitives import Buffer, WireError
 
 _SMALLEST = 7  # bytes of a record without key, value and headers
 _KEY_BYTES = "surrogateescape"  # header keys are UTF-8; bytes that are not come back as they were
@@ -41,7 +41,7 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
+def _read_zigzag(data: Buffer, pos: int, bits: int = 32) -> tuple[int, int]:
     """The number at `pos`, still zig-zag coded, which must fit `bits`; and the position behind it."""
     if (byte := data[pos + 1]) < 0x80:
         return data[pos] & 0x7F | byte << 7, pos + 2
@@ -143,6 +143,85 @@ def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int) -> t
     return records, pos
 
 
+class Outline(NamedTuple):
+    """What a check of a record asks for."""
+
+    offset_delta: int
+    timestamp_delta: int
+    has_key: bool
+
+
+def outline_records(data: Buffer, count: int) -> Iterator[Outline]:
+    """The outlines of all `count` records of an uncompressed records section, one by one: however many there are,
+    none is kept. WireError, when it comes so far, if the bytes hold anything else."""
+    if not 0 <= count <= len(data) // _SMALLEST:
+        raise WireError(f"{count} records cannot stand in {len(data)} bytes")
+    try:
+        end = yield from _outline(data, count)
+    except IndexError:
+        raise WireError(f"the last of {count} records is cut short") from None
+    if end != len(data):
+        raise WireError(f"{len(data) - end} bytes follow the last of {count} records")
+
+
+def _outline(data: Buffer, count: int) -> Generator[Outline, None, int]:
+    """As `_decode`, but what is inside keys, values and headers is passed over; returns where the records end."""
+    pos = 0
+    for index in range(count):
+        size = data[pos]
+        pos += 1
+        if size >= 0x80:
+            size, pos = _read_zigzag(data, pos - 1)
+        end = pos + (size >> 1)
+        time = data[pos + 1]
+        pos += 2
+        if time >= 0x80:
+            time, pos = _read_zigzag(data, pos - 1, 64)
+        offset = data[pos]
+        pos += 1
+        if offset >= 0x80:
+            offset, pos = _read_zigzag(data, pos - 1)
+        key = data[pos]
+        pos += 1
+        if key >= 0x80:
+            key, pos = _read_zigzag(data, pos - 1)
+        pos += key >> 1
+        if key & 1:
+            _null(key, pos)
+        value = data[pos]
+        pos += 1
+        if value >= 0x80:
+            value, pos = _read_zigzag(data, pos - 1)
+        pos += value >> 1
+        if value & 1:
+            _null(value, pos)
+        pos = _pass_headers(data, pos, end) if data[pos] else pos + 1
+        if pos != end or size & 1:
+            raise WireError(f"record {index} says it ends at byte {end} of the records, its fields at {pos}")
+        yield _new(Outline, (offset >> 1 ^ -(offset & 1), time >> 1 ^ -(time & 1), not key & 1))
+    return pos
+
+
+def _pass_headers(data: Buffer, pos: int, end: int) -> int:
+    count, pos = _header_count(data, pos, end)
+    for _ in range(count):
+        length = data[pos]
+        pos += 1
+        if length >= 0x80:
+            length, pos = _read_zigzag(data, pos - 1)
+        if length & 1:
+            raise WireError(f"a header before byte {pos} of the records has no key")
+        pos += length >> 1
+        length = data[pos]
+        pos += 1
+        if length >= 0x80:
+            length, pos = _read_zigzag(data, pos - 1)
+        pos += length >> 1
+        if length & 1:
+            _null(length, pos)
+    return pos
+
+
 _new = tuple.__new__  # a named tuple of fields that are known to be right, without its constructor
 
 
@@ -153,15 +232,20 @@ def _null(length: int, pos: int) -> bytes | None:
     return None
 
 
-def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[RecordHeader], int]:
+def _header_count(data: Buffer, pos: int, end: int) -> tuple[int, int]:
     count = data[pos]
     pos += 1
     if count >= 0x80:
         count, pos = _read_zigzag(data, pos - 1)
     if count & 1 or count > end - pos:  # a header has two bytes at least, and the count is still doubled
         raise WireError(f"{count >> 1} headers cannot stand in {end - pos} bytes")
+    return count >> 1, pos
+
+
+def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[RecordHeader], int]:
+    count, pos = _header_count(data, pos, end)
     headers = []
-    for _ in range(count >> 1):
+    for _ in range(count):
         length = data[pos]
         pos += 1
         if length >= 0x80:

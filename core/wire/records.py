@@ -4,7 +4,8 @@ The header alone is `batch`'s business, rules about what a broker takes are `val
 single record are `record`'s; their names can be imported from here, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from typing import TypeVar
 
 from rookery.core.errors import InvalidRecordError
 from rookery.core.wire.batch import (
@@ -24,7 +25,7 @@ from rookery.core.wire.batch import (
 )
 from rookery.core.wire.compression import Codec, compress, decompress
 from rookery.core.wire.primitives import Buffer, WireError
-from rookery.core.wire.record import Record, RecordHeader, decode_records, encode_records
+from rookery.core.wire.record import Record, RecordHeader, decode_records, encode_records, outline_records
 from rookery.core.wire.validation import check_timestamp, validate_produce_batch, validate_replica_batches
 
 __all__ = [
@@ -36,7 +37,9 @@ __all__ = [
     "RecordHeader",
     "batches",
     "build_batch",
+    "check_in_steps",
     "check_records",
+    "find_in_steps",
     "check_timestamp",
     "frame_batch",
     "offset_for_timestamp",
@@ -47,6 +50,7 @@ __all__ = [
     "rewrite_batch",
     "stamp",
     "stamp_append_time",
+    "to_the_end",
     "validate_produce_batch",
     "validate_replica_batches",
     "verify",
@@ -54,6 +58,15 @@ __all__ = [
 
 NO_TIMESTAMP = -1
 DEFAULT_BUDGET = 100 * 1024 * 1024  # as much as a request may carry uncompressed
+STEP = 4096
+"""Records looked at in one step: some milliseconds."""
+WRONG_MAX = 100
+"""Records named in a refusal at most."""
+
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that can pause after each step; the result comes with its end."""
 
 
 class InvalidRecordsError(InvalidRecordError):
@@ -134,20 +147,40 @@ def check_records(buf: Buffer, pos: int = 0, *, keys: bool = False, budget: int 
     InvalidRecordError or InvalidRecordsError, which tells the single records at fault, is what to answer.
     """
     try:
-        header = read_header(buf, pos)
-        records = read_records(buf, pos, budget)
+        to_the_end(check_in_steps(buf, pos, keys=keys, budget=budget))
     except WireError as error:
         raise InvalidRecordError(str(error)) from None
-    wrong = [
-        (index, f"its offset delta is {record.offset - header.base_offset}")
-        for index, record in enumerate(records)
-        if record.offset != header.base_offset + index
-    ]
-    if keys:
-        keyless = (index for index, record in enumerate(records) if record.key is None)
-        wrong += [(index, "a compacted topic needs a key") for index in keyless]
+
+
+def check_in_steps(
+    buf: Buffer, pos: int = 0, *, keys: bool = False, budget: int = DEFAULT_BUDGET
+) -> Steps[None]:
+    """`check_records` in short steps but for the first one, which decompresses, and with WireError as it is. No record
+    is kept, so memory is bounded by `budget`."""
+    header = read_header(buf, pos)
+    section = records_section(buf, pos, header, budget)
+    wrong: list[tuple[int, str]] = []
+    for index, (delta, _, has_key) in enumerate(outline_records(section, header.record_count), 1):
+        if not index % STEP:
+            yield
+        if delta != index - 1:
+            wrong.append((index - 1, f"its offset delta is {delta}"))
+        if keys and not has_key:
+            wrong.append((index - 1, "a compacted topic needs a key"))
+        if len(wrong) >= WRONG_MAX:
+            break
     if wrong:
         raise InvalidRecordsError(wrong)
+
+
+def to_the_end(steps: Steps[T]) -> T:
+    """Do all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def recompress(
@@ -186,20 +219,39 @@ def rewrite_batch(
 
 
 def offset_for_timestamp(
-    buf: Buffer, pos: int, timestamp: int, budget: int = DEFAULT_BUDGET
+    buf: Buffer, pos: int, timestamp: int, budget: int = DEFAULT_BUDGET, start: int = 0
 ) -> tuple[int, int] | None:
-    """Offset and timestamp of the batch's first record that is not older than `timestamp` (ms)."""
+    """Offset and timestamp of the batch's first record, from offset `start` on, that is not older than `timestamp`
+    (ms)."""
+    return to_the_end(find_in_steps(buf, pos, timestamp, budget, start))
+
+
+def offset_of_max_timestamp(
+    buf: Buffer, pos: int, budget: int = DEFAULT_BUDGET, start: int = 0
+) -> tuple[int, int] | None:
+    """Offset and timestamp of the batch's newest record from offset `start` on, the first of them if several are."""
+    return to_the_end(find_in_steps(buf, pos, None, budget, start))
+
+
+def find_in_steps(
+    buf: Buffer, pos: int, timestamp: int | None, budget: int = DEFAULT_BUDGET, start: int = 0
+) -> Steps[tuple[int, int] | None]:
+    """`offset_for_timestamp`, or `offset_of_max_timestamp` where that is None, in short steps but for the first one,
+    which decompresses."""
     header = read_header(buf, pos)
-    if header.max_timestamp < timestamp:
+    enough = header.max_timestamp if timestamp is None else timestamp
+    if header.max_timestamp < enough:
         return None
     if header.attributes & LOG_APPEND_TIME:
-        return header.base_offset, header.max_timestamp
-    for record in read_records(buf, pos, budget):
-        if record.timestamp >= timestamp:
-            return record.offset, record.timestamp
-    return None
-
-
-def offset_of_max_timestamp(buf: Buffer, pos: int, budget: int = DEFAULT_BUDGET) -> tuple[int, int] | None:
-    """Offset and timestamp of the batch's newest record, the first of them if several are."""
-    return offset_for_timestamp(buf, pos, read_header(buf, pos).max_timestamp, budget)
+        return max(start, header.base_offset), header.max_timestamp
+    section = records_section(buf, pos, header, budget)
+    best: tuple[int, int] | None = None
+    for index, (delta, time, _) in enumerate(outline_records(section, header.record_count), 1):
+        if not index % STEP:
+            yield
+        offset, time = header.base_offset + delta, header.base_timestamp + time
+        if offset >= start and (best is None or time > best[1]):
+            best = offset, time
+            if time >= enough:
+                return best
+    return best if timestamp is None else None

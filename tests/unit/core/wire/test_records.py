@@ -14,7 +14,7 @@ from rookery.core.errors import ErrorCode, InvalidRecordError
 from rookery.core.wire.compression import Codec
 from rookery.core.wire.markers import Marker, MarkerType, build_marker, read_marker
 from rookery.core.wire.primitives import WireError
-from rookery.core.wire.record import varint
+from rookery.core.wire.record import decode_records, encode_records, outline_records, varint
 from rookery.core.wire.records import (
     HEADER_SIZE,
     InvalidRecordsError,
@@ -256,3 +256,33 @@ def test_other_control_records_are_no_markers() -> None:
             read_marker(build_batch([Record(0, NOW, key, value)], control=True))
     with pytest.raises(WireError, match="not a control batch"):
         read_marker(some_batch(1))
+
+
+def _outcome(work: Any) -> Any:
+    try:
+        return list(work())
+    except WireError as error:
+        return str(error)
+
+
+@given(record_lists(), st.data())
+def test_outlines_are_what_decoding_finds_of_sound_and_of_damaged_records(
+    records: list[Record], data: st.DataObject
+) -> None:
+    section = bytearray(encode_records(records, records[0].offset, records[0].timestamp))
+    for _ in range(data.draw(st.integers(0, 2))):
+        section[data.draw(st.integers(0, len(section) - 1))] = data.draw(st.integers(0, 255))
+    section = section[: data.draw(st.integers(0, len(section)))] if data.draw(st.booleans()) else section
+    count = len(records)
+    outlined = _outcome(lambda: outline_records(memoryview(section), count))
+    decoded = _outcome(lambda: decode_records(bytes(section), count, 0, 0))
+    if isinstance(decoded, list):
+        decoded = [(record.offset, record.timestamp, record.key is not None) for record in decoded]
+    assert outlined == decoded
+
+
+def test_a_refusal_names_a_bounded_number_of_records() -> None:
+    batch = build_batch([Record(n, NOW, None, b"") for n in range(5000)])
+    with pytest.raises(InvalidRecordsError) as refused:
+        check_records(batch, keys=True)
+    assert len(refused.value.record_errors) == 100
