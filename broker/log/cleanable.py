@@ -54,6 +54,13 @@ def begin_cleaning(
     )
 
 
+def is_current(partition: PartitionLog, job: CleaningJob) -> bool:
+    """Whether what is left of a job still speaks of the segments that are there: a cut or retention ends it."""
+    base = job.next_base
+    untouched = base is None or partition.log.segments[0].base_offset <= base
+    return untouched and partition.truncations == job.truncations
+
+
 def put_in_place(partition: PartitionLog, cleaned: CleanedGroup, now_ms: int) -> list[Segment] | None:
     """Let a cleaned segment stand for those it was made of, if they are still what they were.
 

@@ -1,15 +1,18 @@
 """The log cleaner: takes the dirtiest compacted log, cleans it in a thread of its own, begins again.
 
-One log at a time, within log.cleaner.io.max.bytes.per.second and log.cleaner.dedupe.buffer.size. Results
-are put in place on the event loop, where the logs live. A log that turns out to be damaged is left alone
-until the next start.
+One log at a time, within log.cleaner.io.max.bytes.per.second and log.cleaner.dedupe.buffer.size. Each step of
+a pass holds a lease on the log's files: a cut or a deletion calls the step off, retention waits for its end.
+Results are put in place on the event loop, where the logs live. A log that turns out to be damaged is left
+alone until the next start.
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, put_in_place
+from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, is_current, put_in_place
 from rookery.broker.log.cleaning import CleaningJob
 from rookery.broker.log.compaction_plan import CleaningPlan
 from rookery.broker.log.housekeeper import SLICE, Housekeeper
@@ -20,12 +23,9 @@ from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.clock import Clock
 from rookery.core.config import node
 from rookery.core.config.options import Settings
-from rookery.core.errors import KafkaError
-from rookery.core.log import LogDirFailed
+from rookery.core.log import LogClosed, LogCorrupt, LogDirFailed
 from rookery.core.logs import get_logger
 from rookery.core.service import Service
-from rookery.core.types import TopicPartition
-from rookery.core.wire.primitives import WireError
 
 log = get_logger("broker.log")
 
@@ -66,7 +66,6 @@ class Cleaner(Service):
         self._options = options
         self._throttle = Throttle(options.io_max_bytes_per_second)
         self._thread = threads("log-cleaner", 1)
-        self.uncleanable: dict[TopicPartition, str] = {}
         self.passes = 0
         self.bytes_read = 0
         self.bytes_written = 0
@@ -80,7 +79,6 @@ class Cleaner(Service):
                 await self.clean(*found)
 
     async def stop(self) -> None:
-        self._throttle.cancel()
         self._thread.shutdown(wait=False)
 
     async def dirtiest(self) -> tuple[PartitionLog, CleaningPlan] | None:
@@ -88,59 +86,78 @@ class Cleaner(Service):
         now_ms = self._clock.wall_ms()
         found: list[tuple[PartitionLog, CleaningPlan]] = []
         for number, partition in enumerate(list(self._dirs.partitions.values())):
-            cleanable = partition.config.compact and partition.partition not in self.uncleanable
-            if cleanable and self._dirs.is_free(partition):
-                plan = cleaning_plan(partition, now_ms)
-                if plan is not None:
-                    found.append((partition, plan))
+            if partition.config.compact and partition.uncleanable is None and partition.files.shareable:
+                with self._confined(partition):
+                    plan = cleaning_plan(partition, now_ms)
+                    if plan is not None:
+                        found.append((partition, plan))
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
         return max(found, key=lambda each: (each[1].overdue_ms, each[1].dirty_ratio), default=None)
 
     async def clean(self, partition: PartitionLog, plan: CleaningPlan) -> None:
         """Clean one log; whatever goes wrong concerns only this one, or its dir."""
-        job = begin_cleaning(
-            partition,
-            plan,
-            memory_bytes=self._options.dedupe_buffer_size,
-            throttle=self._throttle,
-            now_ms=self._clock.wall_ms(),
-        )
-        try:
-            if await self._clean(partition, job):
-                partition.clean_offset = max(job.end, partition.start_offset)
-                log.info(
-                    "log.cleaned",
-                    partition=str(partition.partition),
-                    to=job.end,
-                    bytes_read=job.stats.bytes_read,
-                    bytes_written=job.stats.bytes_written,
-                )
-        except CancelledWork:
-            return
-        except LogDirFailed as error:
-            if self._dirs.partitions.get(partition.partition) is partition:
-                self._dirs.failed(partition.partition, error)
-        except (KafkaError, WireError) as error:
-            self.uncleanable[partition.partition] = str(error)
-            log.error("log.uncleanable", partition=str(partition.partition), reason=str(error))
-        finally:
-            self.passes += 1
-            self.bytes_read += job.stats.bytes_read
-            self.bytes_written += job.stats.bytes_written
+        self.passes += 1
+        with self._confined(partition):
+            job = await self._prepared(partition, plan)
+            try:
+                if await self._clean(partition, job):
+                    partition.clean_offset = max(job.end, partition.start_offset)
+                    log.info(
+                        "log.cleaned",
+                        partition=str(partition.partition),
+                        to=job.end,
+                        bytes_read=job.stats.bytes_read,
+                        bytes_written=job.stats.bytes_written,
+                    )
+            finally:
+                self.bytes_read += job.stats.bytes_read
+                self.bytes_written += job.stats.bytes_written
+
+    @contextmanager
+    def _confined(self, partition: PartitionLog) -> Iterator[None]:
+        with self._dirs.confined(partition, "cleaning"):
+            try:
+                yield
+            except CancelledWork:
+                return
+            except (LogClosed, LogDirFailed, OSError):
+                raise
+            except Exception as error:
+                partition.uncleanable = str(error)
+                log.error("log.uncleanable", partition=str(partition.partition), reason=str(error))
+                if isinstance(error, LogCorrupt):
+                    raise
+
+    async def _prepared(self, partition: PartitionLog, plan: CleaningPlan) -> CleaningJob:
+        async with partition.files.shared("cleaning") as lease:
+            job = begin_cleaning(
+                partition,
+                plan,
+                memory_bytes=self._options.dedupe_buffer_size,
+                throttle=self._throttle,
+                now_ms=self._clock.wall_ms(),
+            )
+            job.revoked = lease.revoked
+            await lease.run(self._thread, job.prepare)
+        return job
 
     async def _clean(self, partition: PartitionLog, job: CleaningJob) -> bool:
-        """False if the log changed under the cleaner; it will be looked at again."""
-        run = partial(asyncio.get_running_loop().run_in_executor, self._thread)
-        await run(job.prepare)
-        while (group := await run(job.next_group)) is not None:
-            free = self._dirs.is_free(partition)
-            old = put_in_place(partition, group, job.now_ms) if free else None
-            if old is None:
-                await run(partial(job.discard, group))
-                return False
+        """False if the log changed between two steps; it will be looked at again."""
+        while True:
+            async with partition.files.shared("cleaning") as lease:
+                if not is_current(partition, job):
+                    return False
+                job.revoked = lease.revoked
+                group = await lease.run(self._thread, job.next_group)
+            if group is None:
+                return True
+            async with partition.files.alone("swap") as lease:
+                old = put_in_place(partition, group, job.now_ms)
+                if old is None:
+                    await lease.run(self._thread, partial(job.discard, group))
+                    return False
+                self._housekeeper.remove_later(partition, old)
+                await lease.run(self._thread, partial(partition.log.disk.sync_dir, partition.log.path))
             if partition.store.unsaved:
                 self._dirs.with_unsaved_snapshots.add(partition)
-            self._housekeeper.remove_later(partition, old)
-            await run(partial(partition.log.disk.sync_dir, partition.log.path))
-        return True

@@ -5,6 +5,7 @@ objects. The owner of the log puts each finished group in place (`PartitionLog.r
 if the segments it was made of are still what they were.
 """
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -69,6 +70,8 @@ class CleaningJob:
     now_ms: int
     truncations: int
     stats: CleaningStats = field(default_factory=CleaningStats)
+    revoked: threading.Event = field(default_factory=threading.Event)
+    """Set when others need the files: the step under way ends with `CancelledWork`."""
     end: int = 0
     _sweep: BatchSweep | None = None
     _groups: list[list[DirtySegment]] = field(default_factory=list)
@@ -118,6 +121,11 @@ class CleaningJob:
             offsets.latest_offset = header.last_offset
         return True
 
+    @property
+    def next_base(self) -> int | None:
+        """Where the next group begins; None when all are done."""
+        return self._groups[0][0].facts.base_offset if self._groups else None
+
     def next_group(self) -> CleanedGroup | None:
         """Write the next group of segments, compacted, as `*.cleaned`; None when all are done. Blocks."""
         if not self._groups or self._sweep is None:
@@ -144,7 +152,7 @@ class CleaningJob:
         segment.start_indexes()
         file = self._fresh(path)
         try:
-            out = _Output(file, segment, self.throttle)
+            out = _Output(file, segment, self.throttle, self.revoked)
             for old in group:
                 sweep.transactions.expect(old.aborted)
                 size = old.facts.size if old is group[-1] else -1
@@ -205,7 +213,7 @@ class CleaningJob:
         try:
             while position < segment.facts.size:
                 chunk = _chunk(file, position, segment)
-                self.throttle.took(len(chunk))
+                self.throttle.took(len(chunk), self.revoked)
                 self.stats.bytes_read += len(chunk)
                 for pos, header in batches(chunk, partial_end=True):
                     verify(chunk, pos, header)
@@ -234,10 +242,11 @@ def _chunk(file: File, position: int, segment: DirtySegment) -> bytes:
 class _Output:
     """Collects batches and writes them in chunks, indexing them on the way."""
 
-    def __init__(self, file: File, segment: Segment, throttle: Throttle) -> None:
+    def __init__(self, file: File, segment: Segment, throttle: Throttle, revoked: threading.Event) -> None:
         self._file = file
         self._segment = segment
         self._throttle = throttle
+        self._revoked = revoked
         self._waiting = bytearray()
 
     def add(self, batch: Buffer) -> None:
@@ -250,5 +259,5 @@ class _Output:
         if self._waiting:
             write_whole(self._file, self._waiting, self._segment.size)
             self._segment.size += len(self._waiting)
-            self._throttle.took(len(self._waiting))
+            self._throttle.took(len(self._waiting), self._revoked)
             self._waiting = bytearray()

@@ -7,12 +7,13 @@ up without a second try.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rookery.broker.log.log_dir import LogDir
+from rookery.broker.log.partition_files import Lease
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.core.errors import KafkaStorageError
-from rookery.core.log import FlushJob, LogDirFailed
+from rookery.core.log import FlushJob, LogClosed, LogDirFailed
 
 
 class GroupCommit:
@@ -23,28 +24,22 @@ class GroupCommit:
         self._on_failure = on_failure
         self._wanted: dict[PartitionLog, int] = {}  # up to which offset, by partition
         self._waiting: list[tuple[PartitionLog, int, asyncio.Future[None]]] = []
-        self._held: set[PartitionLog] = set()
         self._round: asyncio.Task[None] | None = None
         self.rounds = 0
 
     def request(self, partition: PartitionLog, up_to: int) -> None:
         """Let everything below `up_to` become durable soon."""
-        if self._dir.failure is None and up_to > partition.log.recovery_point:
+        wanted = self._dir.failure is None and not partition.files.closed
+        if wanted and up_to > partition.log.recovery_point:
             self._wanted[partition] = max(up_to, self._wanted.get(partition, 0))
             self._start()
 
     def _start(self) -> None:
-        if self._round is None and self._wanted.keys() - self._held:
+        if self._round is None and any(partition.files.shareable for partition in self._wanted):
             self._round = asyncio.get_running_loop().create_task(self._run())
 
-    async def hold(self, partition: PartitionLog) -> None:
-        """Flush the partition no more until `resume`; done when no flush of it is under way."""
-        self._held.add(partition)
-        if self._round is not None:
-            await asyncio.wait([self._round])
-
-    def resume(self, partition: PartitionLog) -> None:
-        self._held.discard(partition)
+    def resume(self) -> None:
+        """The files of a partition are free again; its log may have been cut."""
         self._wake()
         self._start()
 
@@ -58,6 +53,8 @@ class GroupCommit:
             )
         elif partition.log.recovery_point >= up_to:
             future.set_result(None)
+        elif partition.files.closed:
+            future.set_exception(LogClosed(f"{partition.partition} was removed"))
         else:
             self._waiting.append((partition, up_to, future))
             self.request(partition, up_to)
@@ -80,26 +77,41 @@ class GroupCommit:
 
     async def _run(self) -> None:
         try:
-            while self._dir.failure is None and (ready := self._wanted.keys() - self._held):
-                wanted = {
-                    partition: self._wanted.pop(partition)
-                    for partition in list(self._wanted)
-                    if partition in ready
-                }
-                jobs = [
-                    (partition, partition.log.begin_flush(up_to))
-                    for partition, up_to in wanted.items()
-                    if not partition.log.failed
-                ]
-                self.rounds += 1
-                await self._dir.run(lambda jobs=jobs: _run_all(jobs))  # type: ignore[misc]
-                for partition, job in jobs:
-                    partition.log.flushed(job)
+            while self._dir.failure is None and (leases := self._take_leases()):
+                try:
+                    await self._flush(leases)
+                finally:
+                    for partition, lease in leases.items():
+                        partition.files.give_back(lease)
                 self._wake()
         except LogDirFailed as error:
             self._on_failure(error)
         finally:
             self._round = None
+
+    def _take_leases(self) -> dict[PartitionLog, Lease]:
+        """Of the partitions that are to be flushed and may be."""
+        leases = {}
+        for partition in self._wanted:
+            lease = partition.files.try_shared("flush")
+            if lease is not None:
+                leases[partition] = lease
+        return leases
+
+    async def _flush(self, partitions: Iterable[PartitionLog]) -> None:
+        jobs: list[tuple[PartitionLog, FlushJob]] = []
+        try:
+            for partition in partitions:
+                up_to = self._wanted.pop(partition)
+                if not partition.log.failed:
+                    jobs.append((partition, partition.log.begin_flush(up_to)))
+            self.rounds += 1
+            await self._dir.run(lambda: _run_all(jobs))
+        finally:
+            for _, job in jobs:
+                job.close()
+        for partition, job in jobs:
+            partition.log.flushed(job)
 
     def _wake(self) -> None:
         still = []

@@ -4,12 +4,14 @@ snapshots."""
 import asyncio
 import heapq
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
-from rookery.broker.log.log_dir import CLEANER_OFFSETS, LogDir
+from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.log_dirs import LogDirs
+from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.clock import Clock
@@ -18,6 +20,7 @@ from rookery.core.log import LogDirFailed, Segment, names
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from rookery.core.logs import get_logger
 from rookery.core.service import Service
+from rookery.core.to_its_end import to_its_end
 
 log = get_logger("broker.log")
 
@@ -39,24 +42,26 @@ class HousekeepingOptions:
     tick_ms: int = 1_000
 
 
+Removal = Callable[[], Awaitable[None]]
+
+
 class Deletions:
     """Files to remove from the disk, each not before its time."""
 
     def __init__(self) -> None:
-        self._due: list[tuple[float, int, LogDir, Callable[[], None]]] = []
+        self._due: list[tuple[float, int, Removal]] = []
         self._numbers = count()
 
     def __len__(self) -> int:
         return len(self._due)
 
-    def add(self, when: float, log_dir: LogDir, remove: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (when, next(self._numbers), log_dir, remove))
+    def add(self, when: float, remove: Removal) -> None:
+        heapq.heappush(self._due, (when, next(self._numbers), remove))
 
-    def take(self, now: float) -> list[tuple[LogDir, Callable[[], None]]]:
+    def take(self, now: float) -> list[Removal]:
         taken = []
         while self._due and self._due[0][0] <= now:
-            _, _, log_dir, remove = heapq.heappop(self._due)
-            taken.append((log_dir, remove))
+            taken.append(heapq.heappop(self._due)[2])
         return taken
 
 
@@ -74,7 +79,6 @@ class Housekeeper(Service):
         self._options = options
         self._thread = threads("log-deletion", 1)
         self.deletions = Deletions()
-        self.segments_deleted = 0
 
     async def serve(self) -> None:
         options = self._options
@@ -103,8 +107,9 @@ class Housekeeper(Service):
     async def _for_each(self, work: Callable[[PartitionLog], None]) -> None:
         """Something short for every partition, with a turn for the event loop now and then."""
         for number, partition in enumerate(list(self._dirs.partitions.values())):
-            if self._dirs.is_free(partition):
-                work(partition)
+            if self._dirs.is_here(partition):
+                with self._dirs.confined(partition, "looking after"):
+                    work(partition)
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
 
@@ -115,32 +120,42 @@ class Housekeeper(Service):
         """Write waiting snapshots and remove files whose time has come."""
         waiting, self._dirs.with_unsaved_snapshots = self._dirs.with_unsaved_snapshots, set()
         for partition in waiting:
-            if partition in self._dirs.busy:
-                self._dirs.with_unsaved_snapshots.add(partition)
-            elif self._dirs.is_free(partition):
+            if not partition.files.shareable:
+                self._dirs.with_unsaved_snapshots.add(partition)  # not now
+            elif self._dirs.is_here(partition):
                 await self._save_snapshots(partition)
         self._take_leftovers()
-        for log_dir, remove in self.deletions.take(self._clock.monotonic()):
-            if log_dir.failure is None:
-                await self._remove(log_dir, remove)
+        for remove in self.deletions.take(self._clock.monotonic()):
+            await remove()
 
     async def _save_snapshots(self, partition: PartitionLog) -> None:
-        try:
-            await partition.store.save_async()
-        except LogDirFailed as error:
-            self._dirs.failed(partition.partition, error)
+        with self._dirs.confined(partition, "saving snapshots of"):
+            async with partition.files.shared("snapshot"):
+                await partition.store.save_async()
 
     async def delete_old_segments(self) -> None:
-        """Apply retention to every partition."""
-        now_ms = self._clock.wall_ms()
-        await self._for_each(lambda partition: self._delete_old(partition, now_ms))
+        """Apply retention to every partition; whose files are in use come last, since that may take a while."""
+        now_ms, in_use = self._clock.wall_ms(), []
+        for number, partition in enumerate(list(self._dirs.partitions.values())):
+            if partition.files.idle:
+                await self._delete_old(partition, now_ms)
+            else:
+                in_use.append(partition)
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+        with suppress(TimeoutError):  # a device may hang; the next time comes soon enough
+            async with asyncio.timeout(self._options.log_retention_check_interval_ms / 1000):
+                for partition in in_use:
+                    await self._delete_old(partition, now_ms)
 
-    def _delete_old(self, partition: PartitionLog, now_ms: int) -> None:
-        try:
-            taken, reasons = partition.delete_old_segments(now_ms)
-        except LogDirFailed as error:
-            self._dirs.failed(partition.partition, error)
-            return
+    async def _delete_old(self, partition: PartitionLog, now_ms: int) -> None:
+        with self._dirs.confined(partition, "deleting segments of"):
+            async with partition.files.alone("retention"):
+                if self._dirs.is_here(partition):
+                    self._take_old(partition, now_ms)
+
+    def _take_old(self, partition: PartitionLog, now_ms: int) -> None:
+        taken, reasons = partition.delete_old_segments(now_ms)
         if taken:
             log.info(
                 "segments.deleted",
@@ -154,10 +169,19 @@ class Housekeeper(Service):
 
     def remove_later(self, partition: PartitionLog, taken: list[Segment]) -> None:
         """Remove the `*.deleted` files of segments after file.delete.delay.ms."""
-        self.segments_deleted += len(taken)
-        log_dir, path = self._dirs.dir_of[partition.partition], partition.log.path
         when = self._clock.monotonic() + partition.config.file_delete_delay_ms / 1000
-        self.deletions.add(when, log_dir, partial(_remove_segments, log_dir.disk, path, taken))
+        self.deletions.add(when, partial(self._remove_segments, partition, taken))
+
+    async def _remove_segments(self, partition: PartitionLog, taken: list[Segment]) -> None:
+        """If the partition was removed meanwhile, they go with its folder."""
+        if not self._dirs.is_here(partition):
+            return
+        if not partition.files.shareable:
+            self.remove_later(partition, taken)
+            return
+        with self._dirs.confined(partition, "removing segments of"):
+            async with partition.files.shared("removal") as lease:
+                await lease.run(self._thread, partial(_remove_segments, partition.log.disk, partition.log.path, taken))
 
     async def expire_producers(self) -> None:
         now_ms, after_ms = self._clock.wall_ms(), self._options.producer_id_expiration_ms
@@ -171,28 +195,34 @@ class Housekeeper(Service):
         leftovers, self._dirs.leftovers = self._dirs.leftovers, []
         when = self._clock.monotonic() + self._options.log_segment_delete_delay_ms / 1000
         for log_dir, path in leftovers:
-            self.deletions.add(when, log_dir, partial(_remove_folder, log_dir.disk, path))
+            self.deletions.add(when, partial(self._remove_folder, log_dir, path))
 
-    async def _remove(self, log_dir: LogDir, remove: Callable[[], None]) -> None:
+    async def _remove_folder(self, log_dir: LogDir, path: str) -> None:
+        if log_dir.failure is not None:
+            return
+        work = asyncio.get_running_loop().run_in_executor(self._thread, _remove_folder, log_dir.disk, path)
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, remove)
+            await to_its_end(work)
         except OSError as error:
-            self._dirs.dir_failed(log_dir, LogDirFailed("removing files in", log_dir.path, error))
+            self._dirs.dir_failed(log_dir, LogDirFailed("removing", path, error))
 
 
 async def _repeat(interval_s: float, job: Callable[[], Awaitable[None]]) -> None:
+    """Partitions and dirs bear their own errors; what is left is a defect, which must not end the node."""
     while True:
         await asyncio.sleep(interval_s)
-        await job()
+        try:
+            await job()
+        except Exception as error:
+            log.exception("housekeeping.failed", error)
 
 
 def _remove_segments(disk: Disk, folder: str, segments: list[Segment]) -> None:
     """In a thread. The new names are made durable first: what replaced these files must not vanish with
     them."""
-    if disk.exists(folder):
-        disk.sync_dir(folder)
-        for segment in segments:
-            segment.remove_files(names.DELETED)
+    disk.sync_dir(folder)
+    for segment in segments:
+        segment.remove_files(names.DELETED)
 
 
 def _remove_folder(disk: Disk, path: str) -> None:

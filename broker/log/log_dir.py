@@ -12,28 +12,18 @@ from uuid import UUID
 
 from rookery.broker.log import folders
 from rookery.broker.log.config import TopicLogConfig
+from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, OffsetCheckpoints
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.threads import Threads, real_threads
-from rookery.core.disk import Disk, FolderInUseError
+from rookery.core.disk import Disk, FolderInUseError, replace_file
 from rookery.core.errors import KafkaStorageError
-from rookery.core.log import LogDirFailed
+from rookery.core.log import LogCorrupt, LogDirFailed, names
 from rookery.core.log.checkpoint_file import CheckpointDamaged
-from rookery.core.log.checkpoints import (
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    read_offsets,
-    write_offsets,
-)
+from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from rookery.core.log.folder_files import PartitionMetadata, take_marker, write_marker
 from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder
-from rookery.core.logs import get_logger
+from rookery.core.to_its_end import to_its_end
 from rookery.core.types import TopicPartition
-
-log = get_logger("broker.log")
-
-CLEANER_OFFSETS = "cleaner-offset-checkpoint"
-CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 
 T = TypeVar("T")
 
@@ -63,14 +53,13 @@ class LogDir:
         self.failure: str | None = None
         self.held: set[TopicPartition] = set()
         """The partitions whose place is here, usable or not."""
-        self.offsets: dict[str, dict[TopicPartition, int]] = {}
-        """The checkpoints as they were read at start, by file name."""
+        self.checkpoints = OffsetCheckpoints(disk, path)
         self._unlock = unlock
         self.worker = threads(f"log-dir-{os.path.basename(path)}", 1)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do blocking work in this dir's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.worker, work)
+        """Do blocking work in this dir's thread; it is done when this returns, also if the caller is cancelled."""
+        return await to_its_end(asyncio.get_running_loop().run_in_executor(self.worker, work))
 
     def check_online(self) -> None:
         if self.failure is not None:
@@ -91,48 +80,61 @@ class LogDir:
         return f"{self.path}/{folders.folder_name(partition)}"
 
     def topic_id(self, partition: TopicPartition) -> UUID | None:
-        """The topic id in partition.metadata; None if there is none or it cannot be read."""
+        """The topic id in partition.metadata; None if there is none."""
         try:
             found = PartitionMetadata.read(self.disk, self.folder(partition))
-        except CheckpointDamaged as error:
-            log.warning("partition.metadata.damaged", partition=str(partition), reason=str(error))
-            return None
+        except CheckpointDamaged as error:  # whose records these are is not known
+            raise LogCorrupt(error.path, 0, str(error)) from None
         return None if found is None else found.topic_id
 
     def open_partition(self, partition: TopicPartition, config: TopicLogConfig, now_ms: int) -> PartitionLog:
         """Open a partition as the checkpoints and the marker say. Blocks, for as long as recovery takes."""
-        starts, watermarks = self.offsets[LOG_STARTS], self.offsets[HIGH_WATERMARKS]
+        checkpointed, mark = self.checkpoints.offset, self._damage_mark(partition)
+        suspect = self.disk.exists(mark)
         opened = PartitionLog.open(
             self.disk,
             self.folder(partition),
             partition,
             config,
-            clean=self.clean_epoch is not None,
-            recovery_point=self.offsets[RECOVERY_POINTS].get(partition),
-            log_start_offset=starts.get(partition, 0),
-            high_watermark=watermarks.get(partition, 0),
+            clean=self.clean_epoch is not None and not suspect,
+            suspect=suspect,
+            recovery_point=checkpointed(RECOVERY_POINTS, partition),
+            log_start_offset=checkpointed(LOG_STARTS, partition) or 0,
+            high_watermark=checkpointed(HIGH_WATERMARKS, partition) or 0,
             now_ms=now_ms,
         )
-        opened.clean_offset = self.offsets[CLEANER_OFFSETS].get(partition)
+        opened.clean_offset = checkpointed(CLEANER_OFFSETS, partition)
+        if suspect:
+            self.disk.remove(mark)
         return opened
+
+    def mark_damaged(self, partition: TopicPartition) -> None:
+        """Let the next opening trust nothing of a partition, however orderly the process ends. Blocks.
+
+        The mark lies in the partition's folder, so it goes wherever that goes.
+        """
+        mark = self._damage_mark(partition)
+        if self.disk.exists(self.folder(partition)) and not self.disk.exists(mark):
+            replace_file(self.disk, mark, b"")
+
+    def _damage_mark(self, partition: TopicPartition) -> str:
+        return f"{self.folder(partition)}/{names.DAMAGED}"
 
     def create_partition(
         self, partition: TopicPartition, topic_id: UUID | None, config: TopicLogConfig, now_ms: int
     ) -> PartitionLog:
-        """A new, empty partition with its topic id beside it. Blocks."""
-        opened = PartitionLog.open(self.disk, self.folder(partition), partition, config, now_ms=now_ms)
-        if topic_id is not None:
-            try:
-                PartitionMetadata(topic_id).write(self.disk, self.folder(partition))
-            except OSError as error:
-                raise LogDirFailed("writing", self.folder(partition), error) from error
-        return opened
+        """A new, empty partition; its topic id is there before its first segment. Blocks."""
+        folder = self.folder(partition)
+        try:
+            self.disk.mkdir(folder)
+            self.disk.sync_dir(self.path)
+            if topic_id is not None:
+                PartitionMetadata(topic_id).write(self.disk, folder)
+        except OSError as error:
+            raise LogDirFailed("creating", folder, error) from error
+        return PartitionLog.open(self.disk, folder, partition, config, now_ms=now_ms)
 
     # -- the end
-
-    def write_checkpoints(self, offsets: dict[str, dict[TopicPartition, int]]) -> None:
-        for name, values in offsets.items():
-            write_offsets(self.disk, f"{self.path}/{name}", values)
 
     def release(self) -> None:
         """Let go of the thread and the lock; the dir may be taken by another process from now on."""
@@ -171,20 +173,9 @@ def open_log_dir(
             threads=threads,
             unlock=lambda: locks.release(path),
         )
-        for name in CHECKPOINTS:
-            opened.offsets[name] = _checkpoint(opened, name)
+        if not opened.checkpoints.read():
+            opened.clean_epoch = None
     except BaseException:
         locks.release(path)
         raise
     return opened
-
-
-def _checkpoint(opened: LogDir, name: str) -> dict[TopicPartition, int]:
-    """A damaged checkpoint counts as none; then the logs are checked as after a crash."""
-    try:
-        return read_offsets(opened.disk, f"{opened.path}/{name}")
-    except CheckpointDamaged as error:
-        log.warning("checkpoint.damaged", dir=opened.path, file=name, reason=str(error))
-        if name == RECOVERY_POINTS:
-            opened.clean_epoch = None
-        return {}

@@ -6,7 +6,8 @@ why, and `set_aside` makes room for a new replica of it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -14,7 +15,8 @@ from uuid import UUID
 from rookery.broker.log import folders
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.group_commit import GroupCommit
-from rookery.broker.log.log_dir import CLEANER_OFFSETS, LogDir
+from rookery.broker.log.log_dir import LogDir
+from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.start_up import NodeIdentity, StartUp
 from rookery.broker.log.threads import Threads, real_threads
@@ -22,10 +24,11 @@ from rookery.core.clock import Clock
 from rookery.core.config.options import LONG_MAX
 from rookery.core.disk import Disk
 from rookery.core.errors import KafkaStorageError, UnknownTopicOrPartitionError
-from rookery.core.log import LogCorrupt, LogDirFailed
-from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, save_offsets
+from rookery.core.log import LogClosed, LogCorrupt, LogDirFailed
+from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from rookery.core.log.ownership import FolderLocks
 from rookery.core.logs import get_logger
+from rookery.core.to_its_end import to_its_end
 from rookery.core.types import TopicPartition
 
 log = get_logger("broker.log")
@@ -63,8 +66,6 @@ class LogDirs:
         self._new_id = new_id
         self._commits: dict[LogDir, GroupCommit] = {}
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
-        self.busy: set[PartitionLog] = set()
-        """Partitions that are being cut in a thread; the housekeeper and the cleaner keep their hands off."""
         self.with_unsaved_snapshots: set[PartitionLog] = set()
         """Partitions that closed a segment; the housekeeper writes their snapshots."""
         self.start_up = StartUp(
@@ -95,9 +96,10 @@ class LogDirs:
             self._commits[log_dir] = GroupCommit(log_dir, partial(self.dir_failed, log_dir))
         for found in opened.partitions:
             self._add(found.log_dir, found.log, found.topic_id)
-        for partition, (log_dir, error) in opened.damaged.items():
-            self._hold(log_dir, partition)
-            self.damaged[partition] = error
+        for partition, damaged in opened.damaged.items():
+            self._hold(damaged.log_dir, partition)
+            self.damaged[partition] = damaged.error
+            self.topic_ids[partition] = damaged.topic_id
         for log_dir, failure in opened.failed:
             self.dir_failed(log_dir, failure)
 
@@ -122,12 +124,17 @@ class LogDirs:
         if partition in self.dir_of:
             raise ValueError(f"{partition} is here already")
         log_dir = self.place(directory_id)
-        self._hold(log_dir, partition)
+        self.dir_of[partition] = log_dir  # nobody else makes it meanwhile
         config, now_ms = self._config_of(partition.topic), self._clock.wall_ms()
         try:
+            await log_dir.checkpoints.forget(partition, partial(self._offsets, log_dir))
+            self._hold(log_dir, partition)
             opened = await log_dir.run(partial(log_dir.create_partition, partition, topic_id, config, now_ms))
         except LogDirFailed as error:
             self.dir_failed(log_dir, error)
+            raise
+        except BaseException:
+            self._let_go(log_dir, partition)
             raise
         self._add(log_dir, opened, topic_id)
         log_dir.check_online()
@@ -144,27 +151,48 @@ class LogDirs:
 
     async def delete(self, partition: TopicPartition) -> None:
         """Take a replica away: its folder is renamed now and removed by the housekeeper later."""
-        await self._leave(partition, folders.DELETE_SUFFIX)
+        await to_its_end(self._leave(partition, folders.DELETE_SUFFIX))
 
     async def set_aside(self, partition: TopicPartition) -> None:
         """Keep a damaged replica's files under another name, so that a new one can be made."""
-        await self._leave(partition, folders.STRAY_SUFFIX)
+        await to_its_end(self._leave(partition, folders.STRAY_SUFFIX))
 
     async def _leave(self, partition: TopicPartition, suffix: str) -> None:
-        log_dir = self.dir_of.pop(partition, None)
+        """From now on nobody finds the partition, but its name is taken until everybody has left its files and its
+        folder has another one."""
+        log_dir = self.dir_of.get(partition)
         opened = self.partitions.pop(partition, None)
         self.topic_ids.pop(partition, None)
         self.damaged.pop(partition, None)
         if log_dir is None:
             return
-        log_dir.held.discard(partition)
-        if log_dir.failure is not None:
-            return
-        if opened is not None:
-            self._commits[log_dir].forget(opened)
-        target = f"{log_dir.path}/{folders.leaving_name(partition, self._new_id(), suffix)}"
         try:
-            await log_dir.run(partial(_rename_away, log_dir, partition, opened, target))
+            if opened is not None:
+                await self._close_files(opened)
+            if log_dir.failure is None:
+                await self._rename_away(log_dir, partition, suffix)
+        finally:
+            self._let_go(log_dir, partition)
+
+    async def _close_files(self, opened: PartitionLog) -> None:
+        """Wait until nobody uses a partition's files, and let nobody use them again."""
+        self.with_unsaved_snapshots.discard(opened)
+        timer = self._flush_timers.pop(opened, None)
+        if timer is not None:
+            timer.cancel()
+        await opened.files.close()
+        self.commit_of(opened).forget(opened)
+        opened.log.abandon()
+
+    async def _rename_away(self, log_dir: LogDir, partition: TopicPartition, suffix: str) -> None:
+        target = f"{log_dir.path}/{folders.leaving_name(partition, self._new_id(), suffix)}"
+
+        def rename() -> None:
+            log_dir.disk.rename(log_dir.folder(partition), target)
+            log_dir.disk.sync_dir(log_dir.path)
+
+        try:
+            await log_dir.run(rename)
         except OSError as error:
             self.dir_failed(log_dir, LogDirFailed("renaming", log_dir.folder(partition), error))
             return
@@ -182,21 +210,36 @@ class LogDirs:
         await self._cut(partition, 0, work)
 
     async def _cut(self, partition: PartitionLog, left: int, work: Callable[[], T]) -> T:
-        """The checkpoint is lowered first: it must never promise more than the log holds."""
-        log_dir, commit = self.dir_of[partition.partition], self.commit_of(partition)
-        self.busy.add(partition)
-        try:
-            await commit.hold(partition)
-            if partition.log.recovery_point > left:
-                partition.log.recovery_point = left
-                await self._save(log_dir, RECOVERY_POINTS)
-            return await log_dir.run(work)
-        except LogDirFailed as error:
-            self.dir_failed(log_dir, error)
-            raise
-        finally:
-            self.busy.discard(partition)
-            commit.resume(partition)
+        """The checkpoints are lowered first, and if that fails nothing is cut: they must never promise more than
+        the log holds."""
+        log_dir = partition.log_dir
+        async with partition.files.alone("cut", hurry=True) as lease:
+            log_dir.check_online()
+            try:
+                partition.expect_cut(left)
+                await self._lower_checkpoints(partition)
+                outcome = await lease.run(log_dir.worker, work)
+                await self._lower_checkpoints(partition)
+            except LogDirFailed as error:
+                self.dir_failed(log_dir, error)
+                raise
+            except OSError as error:
+                failure = LogDirFailed("cutting", partition.log.path, error)
+                self.dir_failed(log_dir, failure)
+                raise failure from error
+            except LogCorrupt as error:
+                partition.log.failed = True  # half of it may be cut
+                self.found_damage(partition, error)
+                raise
+        return outcome
+
+    async def _lower_checkpoints(self, partition: PartitionLog) -> None:
+        """Write every checkpoint anew that says more of a partition than is true."""
+        checkpoints = partition.log_dir.checkpoints
+        for name, value in CHECKPOINTED.items():
+            written = checkpoints.offset(name, partition.partition)
+            if written is not None and written > (value(partition) or 0):
+                await checkpoints.save(name, partial(self._offsets, partition.log_dir))
 
     def _add(self, log_dir: LogDir, opened: PartitionLog, topic_id: UUID | None) -> None:
         self._hold(log_dir, opened.partition)
@@ -205,15 +248,21 @@ class LogDirs:
             return
         self.partitions[opened.partition] = opened
         self.topic_ids[opened.partition] = topic_id
+        opened.log_dir = log_dir
         opened.on_failure = partial(self.dir_failed, log_dir)
+        opened.files.on_free = self._commits[log_dir].resume
 
     def _hold(self, log_dir: LogDir, partition: TopicPartition) -> None:
         self.dir_of[partition] = log_dir
         log_dir.held.add(partition)
 
-    def is_free(self, partition: PartitionLog) -> bool:
-        """Whether this very partition is still here and nobody works on it in a thread."""
-        return self.partitions.get(partition.partition) is partition and partition not in self.busy
+    def _let_go(self, log_dir: LogDir, partition: TopicPartition) -> None:
+        self.dir_of.pop(partition, None)
+        log_dir.held.discard(partition)
+
+    def is_here(self, partition: PartitionLog) -> bool:
+        """Whether this very partition, and no other of its name, is open."""
+        return self.partitions.get(partition.partition) is partition
 
     def in_dir(self, log_dir: LogDir) -> list[PartitionLog]:
         found = (self.partitions.get(partition) for partition in log_dir.held)
@@ -248,29 +297,25 @@ class LogDirs:
 
     def _flush_due(self, partition: PartitionLog) -> None:
         del self._flush_timers[partition]
-        if self.partitions.get(partition.partition) is partition:
+        if self.is_here(partition):
             self.commit_of(partition).request(partition, partition.end_offset)
 
     def commit_of(self, partition: PartitionLog) -> GroupCommit:
-        return self._commits[self.dir_of[partition.partition]]
+        return self._commits[partition.log_dir]
 
     async def save_checkpoints(self, *names: str) -> None:
         """Write the named checkpoints of every dir, through aiofiles."""
         for log_dir in self.dirs:
             for name in names:
                 if log_dir.failure is None:
-                    await self._save(log_dir, name)
-
-    async def _save(self, log_dir: LogDir, name: str) -> None:
-        path = f"{log_dir.path}/{name}"
-        try:
-            await save_offsets(log_dir.disk, path, self._offsets(log_dir, name))
-        except OSError as error:
-            self.dir_failed(log_dir, LogDirFailed("writing", path, error))
+                    try:
+                        await log_dir.checkpoints.save(name, partial(self._offsets, log_dir))
+                    except LogDirFailed as error:
+                        self.dir_failed(log_dir, error)
 
     def _offsets(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:
         """What the checkpoint should say; of partitions that are not loaded, what it said."""
-        value, before = CHECKPOINTED[name], log_dir.offsets[name]
+        value, before = CHECKPOINTED[name], log_dir.checkpoints.written[name]
         offsets = {p: before[p] for p in log_dir.held if p in before and p not in self.partitions}
         for partition in self.in_dir(log_dir):
             offset = value(partition)
@@ -280,9 +325,28 @@ class LogDirs:
 
     # -- failure
 
-    def failed(self, partition: TopicPartition, error: LogDirFailed) -> None:
-        """A partition met an error of its device outside of this module."""
-        self.dir_failed(self.dir_of[partition], error)
+    @contextmanager
+    def confined(self, partition: PartitionLog, doing: str) -> Iterator[None]:
+        """For work in the background: whatever goes wrong with a partition concerns it, or its dir, and never the
+        service that does the work."""
+        try:
+            yield
+        except LogClosed:
+            return  # it was removed in the meantime
+        except LogDirFailed as error:
+            self.dir_failed(partition.log_dir, error)
+        except OSError as error:
+            self.dir_failed(partition.log_dir, LogDirFailed(doing, partition.log.path, error))
+        except LogCorrupt as error:
+            self.found_damage(partition, error)
+        except Exception as error:
+            log.exception("partition.upkeep.failed", error, partition=str(partition.partition), doing=doing)
+
+    def found_damage(self, partition: PartitionLog, error: LogCorrupt) -> None:
+        """A partition that is in use proved to be damaged: said once, and the next start trusts nothing of it."""
+        if partition.damage is None:
+            partition.damage = error
+            log.error("partition.damaged", partition=str(partition.partition), reason=str(error))
 
     def dir_failed(self, log_dir: LogDir, error: LogDirFailed) -> None:
         """Take a dir offline for good; only the first error counts."""
@@ -318,6 +382,8 @@ class LogDirs:
     async def _close(self, log_dir: LogDir, broker_epoch: int) -> None:
         try:
             await self._commits[log_dir].settle()
+            for partition in self.in_dir(log_dir):
+                await partition.files.close()
             if log_dir.failure is None:
                 await log_dir.run(partial(self._close_in_thread, log_dir, broker_epoch))
         except LogDirFailed as error:
@@ -328,16 +394,21 @@ class LogDirs:
             log_dir.release()
 
     def _close_in_thread(self, log_dir: LogDir, broker_epoch: int) -> None:
-        for partition in self.in_dir(log_dir):
-            partition.close()
-        log_dir.write_checkpoints({name: self._offsets(log_dir, name) for name in CHECKPOINTED})
+        """The marker speaks for all partitions of the dir but those that are marked themselves."""
+        closed = {partition.partition for partition in self.in_dir(log_dir) if _closed_in_order(partition)}
+        for partition in log_dir.held - closed:
+            log_dir.mark_damaged(partition)
+        log_dir.checkpoints.write_all(partial(self._offsets, log_dir))
         log_dir.mark_clean(broker_epoch)
 
 
-def _rename_away(
-    log_dir: LogDir, partition: TopicPartition, opened: PartitionLog | None, target: str
-) -> None:
-    if opened is not None:
-        opened.log.abandon()
-    log_dir.disk.rename(log_dir.folder(partition), target)
-    log_dir.disk.sync_dir(log_dir.path)
+def _closed_in_order(partition: PartitionLog) -> bool:
+    """Close a partition; False if the next opening must not trust its files."""
+    sound = partition.damage is None and not partition.log.failed
+    try:
+        partition.close()
+    except LogCorrupt as error:
+        partition.log.abandon()
+        log.error("partition.damaged", partition=str(partition.partition), reason=str(error))
+        return False
+    return sound

@@ -18,13 +18,13 @@ from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeVar
 
-from rookery.core.errors import KafkaStorageError
+from rookery.core.log import LogClosed
 from rookery.core.to_its_end import to_its_end
 
 T = TypeVar("T")
 
 
-class FilesClosed(KafkaStorageError):
+class FilesClosed(LogClosed):
     """The replica was taken away, or the broker stops: what was to be done to its files is not needed any more."""
 
     def __init__(self, purpose: str) -> None:

@@ -8,7 +8,7 @@ what it did is told with `flushed`.
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.markers import read_marker
@@ -19,7 +19,7 @@ from rookery.broker.log.retention import Reason, SegmentFacts, deletable
 from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.disk import Buffer, Disk
 from rookery.core.errors import InvalidRecordError, KafkaStorageError, OffsetOutOfRangeError
-from rookery.core.log import Appended, Log, LogDirFailed, LogRead, Segment
+from rookery.core.log import Appended, Log, LogCorrupt, LogDirFailed, LogRead, Segment
 from rookery.core.log.appending import Placed
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import BatchHeader, MutableBuffer
@@ -30,6 +30,9 @@ from rookery.core.wire.records import (
     validate_produce_batch,
     verify,
 )
+
+if TYPE_CHECKING:
+    from rookery.broker.log.log_dir import LogDir
 
 HIGH_WATERMARK = -1
 """The offset by which DeleteRecords asks for everything that is committed."""
@@ -88,6 +91,12 @@ class PartitionLog:
         self.high_watermark = log.start_offset
         self.clean_offset: int | None = None
         """Up to where the log is compacted; None if it never was."""
+        self.log_dir: LogDir
+        """Where it lies; known once `LogDirs` has taken it in."""
+        self.damage: LogCorrupt | None = None
+        """What was found wrong with its files while it was in use."""
+        self.uncleanable: str | None = None
+        """Why the cleaner leaves it alone."""
         self.truncations = 0
         """How often the log was cut: what was read before such a moment may not be what is there now."""
         self.on_failure: Callable[[LogDirFailed], None] = lambda _error: None
@@ -105,6 +114,7 @@ class PartitionLog:
         log_start_offset: int = 0,
         high_watermark: int = 0,
         now_ms: int = 0,
+        suspect: bool = False,
     ) -> "PartitionLog":
         """Open or make the partition in `folder`. Blocks. Arguments as for `Log.open`, and the high watermark
         as checkpointed, which is brought into the range of what the log still holds."""
@@ -116,6 +126,7 @@ class PartitionLog:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             now_ms=now_ms,
+            suspect=suspect,
         )
         opened = PartitionLog(partition, log, config, ProducerStore(disk, log))
         opened.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
@@ -326,6 +337,16 @@ class PartitionLog:
     def _advance_start(self, offset: int) -> None:
         if self.log.advance_start(offset):
             self.store.state.drop_transactions_below(offset)
+
+    def expect_cut(self, offset: int) -> None:
+        """`offset` and what follows will be dropped: promise no more than what is sure to stay, which is where the
+        segment begins, since a batch may have to go as a whole."""
+        if offset >= self.log.end_offset:
+            return
+        self.log.recovery_point = min(self.log.recovery_point, offset, self.log.segment_of(offset).base_offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        if self.clean_offset is not None:
+            self.clean_offset = min(self.clean_offset, offset)
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Drop `offset` and everything after it, of the log and of what is known of producers. Blocks."""

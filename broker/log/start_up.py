@@ -44,6 +44,12 @@ class OpenedPartition:
     topic_id: UUID | None
 
 
+class DamagedPartition(NamedTuple):
+    log_dir: LogDir
+    error: LogCorrupt
+    topic_id: UUID | None
+
+
 @dataclass(slots=True)
 class Opened:
     """What start-up found. Dirs in `failed` could be opened, but not all of their partitions."""
@@ -51,7 +57,7 @@ class Opened:
     dirs: list[LogDir]
     offline: dict[str, str]
     partitions: list[OpenedPartition] = field(default_factory=list)
-    damaged: dict[TopicPartition, tuple[LogDir, LogCorrupt]] = field(default_factory=dict)
+    damaged: dict[TopicPartition, DamagedPartition] = field(default_factory=dict)
     failed: list[tuple[LogDir, LogDirFailed]] = field(default_factory=list)
     leftovers: list[tuple[LogDir, str]] = field(default_factory=list)
 
@@ -136,13 +142,19 @@ class StartUp:
 
     def _open_partition(
         self, log_dir: LogDir, partition: TopicPartition
-    ) -> OpenedPartition | LogCorrupt | LogDirFailed:
+    ) -> OpenedPartition | DamagedPartition | LogDirFailed:
         """In a recovery thread."""
+        topic_id = None
         try:
-            config = self._config_of(partition.topic)
-            found = log_dir.open_partition(partition, config, self._clock.wall_ms())
-            return OpenedPartition(log_dir, found, log_dir.topic_id(partition))
-        except (LogCorrupt, LogDirFailed) as error:
+            try:
+                topic_id = log_dir.topic_id(partition)
+                config = self._config_of(partition.topic)
+                found = log_dir.open_partition(partition, config, self._clock.wall_ms())
+                return OpenedPartition(log_dir, found, topic_id)
+            except LogCorrupt as error:
+                log_dir.mark_damaged(partition)
+                return DamagedPartition(log_dir, error, topic_id)
+        except LogDirFailed as error:
             return error
         except OSError as error:
             return LogDirFailed("opening", log_dir.folder(partition), error)
@@ -151,15 +163,15 @@ class StartUp:
         self,
         partition: TopicPartition,
         log_dir: LogDir,
-        outcome: OpenedPartition | LogCorrupt | LogDirFailed,
+        outcome: OpenedPartition | DamagedPartition | LogDirFailed,
         opened: Opened,
     ) -> None:
         self.recovery.remaining -= 1
         if isinstance(outcome, OpenedPartition):
             opened.partitions.append(outcome)
-        elif isinstance(outcome, LogCorrupt):
-            opened.damaged[partition] = (log_dir, outcome)
-            log.error("partition.damaged", partition=str(partition), reason=str(outcome))
+        elif isinstance(outcome, DamagedPartition):
+            opened.damaged[partition] = outcome
+            log.error("partition.damaged", partition=str(partition), reason=str(outcome.error))
         else:
             opened.failed.append((log_dir, outcome))
 

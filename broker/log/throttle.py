@@ -15,7 +15,7 @@ class CancelledWork(Exception):
 
 
 class Throttle:
-    """`took(n)` waits until `n` more bytes keep the rate; `cancel` ends the waiting and all later work.
+    """`took(n, revoked)` waits until `n` more bytes keep the rate, or until the work is called off.
 
     Unused time is not saved up for longer than a second, so that a pause is not followed by a burst.
     """
@@ -24,14 +24,13 @@ class Throttle:
         self.bytes_per_second = max(bytes_per_second, 1.0)
         self._monotonic = monotonic
         self._paid_until = self._rested = monotonic()
-        self._cancelled = threading.Event()
 
-    def took(self, size: int) -> None:
-        if self._cancelled.is_set():
+    def took(self, size: int, revoked: threading.Event) -> None:
+        if revoked.is_set():
             raise CancelledWork
         now = self._monotonic()
         self._paid_until = max(self._paid_until, now - 1.0) + size / self.bytes_per_second
-        if self._paid_until > now and self._cancelled.wait(self._paid_until - now):
+        if self._paid_until > now and revoked.wait(self._paid_until - now):
             raise CancelledWork
 
     def breathe(self) -> None:
@@ -40,6 +39,3 @@ class Throttle:
         if now - self._rested > STRETCH_S:
             time.sleep(BREATH_S)
             self._rested = self._monotonic()
-
-    def cancel(self) -> None:
-        self._cancelled.set()

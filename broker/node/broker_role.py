@@ -57,7 +57,6 @@ from rookery.core.config.listeners import Listeners
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk
 from rookery.core.ids import new_id
-from rookery.core.log import LogDirFailed
 from rookery.core.log.folder_files import MetaProperties
 from rookery.core.log.ownership import FolderLocks
 from rookery.core.logs import get_logger
@@ -330,8 +329,6 @@ class BrokerRole:
 
     def _follower_failed(self, partition: Followed, error: Exception) -> None:
         _log.error("replica.stopped", partition=str(partition.topic_partition), reason=str(error))
-        if isinstance(error, LogDirFailed):
-            self.log_dirs.failed(partition.topic_partition, error)
 
     def _dir_offline(self, *failure: object) -> None:
         self.replicas.dir_failed(*failure)  # type: ignore[arg-type]

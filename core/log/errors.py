@@ -19,6 +19,10 @@ class LogDirFailed(KafkaStorageError):
         self.disk_full = error.errno in (errno.ENOSPC, errno.EDQUOT) and error.__cause__ is None
 
 
+class LogClosed(KafkaStorageError):
+    """The log was closed, or its replica taken away: its files are not its own any more and are left alone."""
+
+
 class LogCorrupt(KafkaStorageError):
     """Bytes that were durable are damaged: set this replica aside and rebuild it from a peer.
 

@@ -25,6 +25,21 @@ class FlushJob:
     epochs: tuple[str, bytes] | None = None
     names_changed: bool = False
 
+    def add(self, segment: Segment) -> None:
+        """Sync this segment too. After a failure the job holds no descriptor."""
+        try:
+            self.files.append((segment.log_path, segment.file.dup()))
+        except OSError as error:
+            self.close()
+            raise LogDirFailed("opening", segment.log_path, error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for _, file in self.files:
+            file.close()
+
     def run(self) -> None:
         """Blocks. The first error ends it: what a failed sync left behind is unknown, so nothing is retried."""
         path = self.folder
@@ -44,5 +59,4 @@ class FlushJob:
         except OSError as error:
             raise LogDirFailed("syncing", path, error) from error
         finally:
-            for _, file in self.files:
-                file.close()
+            self.close()

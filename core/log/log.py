@@ -20,7 +20,7 @@ from rookery.core.log.appending import Appended, Placed, base_for, check_order, 
 from rookery.core.log.checkpoints import encode_epochs
 from rookery.core.log.config import LogConfig
 from rookery.core.log.epochs import LeaderEpochs
-from rookery.core.log.errors import LogDirFailed
+from rookery.core.log.errors import LogClosed, LogDirFailed
 from rookery.core.log.flush import FlushJob
 from rookery.core.log.history import note_epoch, read_epochs
 from rookery.core.log.recovery import Found, open_segments
@@ -60,11 +60,12 @@ class LogRead(NamedTuple):
 
 class Log:
     """Use `Log.open`. Offsets in [`start_offset`, `end_offset`) can be read; all below `recovery_point` are
-    durable. `failed` is set by the first error that leaves the files in doubt, and refuses every change."""
+    durable. `failed` is set by the first error that leaves the files in doubt, and refuses every change. Once
+    `closed`, no file of it is opened again."""
 
     __slots__ = (
-        "_epochs", "_names_changed", "_reads", "_recent", "_rng", "_truncations",
-        "config", "disk", "end_offset", "failed", "path", "recovery_point", "segments", "start_offset",
+        "_epochs", "_names_changed", "_on_open", "_reads", "_recent", "_rng", "_truncations",
+        "closed", "config", "disk", "end_offset", "failed", "path", "recovery_point", "segments", "start_offset",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, path: str, config: LogConfig, found: Found, rng: random.Random | None) -> None:
@@ -76,12 +77,16 @@ class Log:
         self.end_offset = found.end_offset
         self.recovery_point = found.recovery_point
         self.failed = False
+        self.closed = False
         self._epochs = found.epochs
         self._names_changed = found.names_changed
         self._recent: list[Segment] = []
         self._rng = rng
         self._truncations = 0
         self._reads = 0
+        self._on_open = self._opens
+        for segment in self.segments:
+            segment.on_open = self._on_open
         self._set_jitter()
 
     @staticmethod
@@ -95,15 +100,17 @@ class Log:
         log_start_offset: int = 0,
         now_ms: int = 0,
         rng: random.Random | None = None,
+        suspect: bool = False,
     ) -> "Log":
         """Open the log in a folder, which is made if it is not there. Blocks: use a thread.
 
         `clean` says that the log was closed in order (the folder's marker was found); its files are trusted.
         Otherwise all from `recovery_point` on is checked byte for byte and cut to the longest valid prefix.
         `LogCorrupt` is raised for damage below it, and then nothing was changed. None means that the recovery
-        point is unknown: then only the last segment may be cut. `rng` draws `segment.jitter.ms`.
+        point is unknown: then only the last segment may be cut. `rng` draws `segment.jitter.ms`. A `suspect` log
+        was found damaged before: it is checked from its first byte on.
         """
-        found = open_segments(disk, path, config, clean, recovery_point, log_start_offset, now_ms)
+        found = open_segments(disk, path, config, clean, recovery_point, log_start_offset, now_ms, suspect)
         return Log(disk, path, config, found, rng)
 
     # what it holds
@@ -233,7 +240,9 @@ class Log:
             f"{size} bytes of batches do not fit into a segment of {self.config.segment_bytes}"
         )
 
-    def _in_doubt(self) -> LogDirFailed:
+    def _in_doubt(self) -> LogDirFailed | LogClosed:
+        if self.closed:
+            return LogClosed(f"{self.path} was closed")
         return LogDirFailed("writing", self.path, OSError(errno.EIO, "an earlier error left it in doubt"))
 
     # segments
@@ -244,8 +253,7 @@ class Log:
         active = self.active
         if active.size == 0 and active.base_offset == base:
             return base
-        segment = Segment.create(self.disk, self.path, base, self.config.index_interval_bytes, now_ms)
-        self.segments.append(segment)
+        self.segments.append(self._new_segment(base, now_ms))
         self._names_changed = True
         self._set_jitter()
         if active.size:
@@ -258,9 +266,21 @@ class Log:
             self._remove(active)
         return base
 
+    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = Segment.create(self.disk, self.path, base_offset, self.config.index_interval_bytes, now_ms)
+        segment.on_open = self._on_open
+        return segment
+
     def _set_jitter(self) -> None:
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
         self.active.jitter_ms = self._rng.randrange(bound) if self._rng is not None and bound > 0 else 0
+
+    def _opens(self, segment: Segment) -> None:
+        """A segment is about to open its file, whoever reads it and for whatever reason."""
+        if self.closed:
+            raise LogClosed(f"{self.path} was closed")
+        if segment is not self.segments[-1]:
+            self._use(segment)
 
     def _use(self, segment: Segment) -> None:
         """Keep a sealed segment at hand, as the one used last."""
@@ -277,9 +297,15 @@ class Log:
         One that is not durable yet stays open: its descriptor is the one that reports a failed write-back.
         """
         for segment in self._recent[:-KEPT_OPEN]:
-            if segment.is_saved and segment.next_offset <= self.recovery_point:
+            if self._end_of(segment) <= self.recovery_point:
                 self._recent.remove(segment)
+                segment.save_indexes()
                 segment.release()
+
+    def _end_of(self, segment: Segment) -> int:
+        """Where the next segment begins."""
+        after = bisect_right(self.segments, segment.base_offset, key=_base_offset)
+        return self.segments[after].base_offset if after < len(self.segments) else self.end_offset
 
     # reading
 
@@ -368,8 +394,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Throw everything away; the next offset is `offset`. The same rule holds for recovery points."""
         self._drop_tail(0)
-        interval = self.config.index_interval_bytes
-        self.segments = [Segment.create(self.disk, self.path, offset, interval, now_ms)]
+        self.segments = [self._new_segment(offset, now_ms)]
         self._names_changed = True
         self.start_offset = offset
         self.epochs.clear()
@@ -453,6 +478,7 @@ class Log:
         except OSError as error:
             raise self._failure("replacing", old[0].log_path, error) from error
         self.segments[first : first + len(old)] = [cleaned]
+        cleaned.on_open = self._on_open
         self._recent = [segment for segment in self._recent if segment not in old]
         self._names_changed = True
 
@@ -478,7 +504,7 @@ class Log:
         for segment, after in zip(self.segments, [*self.segments[1:], None], strict=True):
             end = after.base_offset if after else self.end_offset
             if end > self.recovery_point and segment.base_offset < target:
-                job.files.append((segment.log_path, segment.file.dup()))
+                job.add(segment)
                 if after is not None:
                     job.sealed.append(segment)
                     job.indexes += segment.index_writes()
@@ -527,6 +553,7 @@ class Log:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the files without writing anything."""
+        """Let go of the files for good, without writing anything."""
+        self.closed = self.failed = True
         for segment in self.segments:
             segment.release()

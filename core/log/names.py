@@ -13,6 +13,8 @@ SWAP = ".swap"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+DAMAGED = "partition.damaged"
+"""Not Kafka's: says that the partition was found damaged, so that nothing of it is trusted unread."""
 
 
 def segment_file(folder: str, base_offset: int, suffix: str) -> str:

@@ -36,13 +36,14 @@ def open_segments(
     recovery_point: int | None,
     log_start_offset: int,
     now_ms: int,
+    suspect: bool = False,
 ) -> Found:
     """See `Log.open`."""
     segments: list[Segment] = []
     try:
         segments += _segments(disk, folder, config)
         durable = recovery_point if recovery_point and recovery_point > log_start_offset else 0
-        found = _checked(disk, folder, segments, clean, None if recovery_point is None else durable)
+        found = _checked(disk, folder, segments, clean, None if recovery_point is None else durable, suspect)
         if not segments or found.end_offset < log_start_offset:
             found = _started_at(disk, folder, config, segments, log_start_offset, now_ms)
     except OSError as error:
@@ -71,14 +72,14 @@ def _segments(disk: Disk, folder: str, config: LogConfig) -> list[Segment]:
 
 
 def _checked(
-    disk: Disk, folder: str, segments: list[Segment], clean: bool, recovery_point: int | None
+    disk: Disk, folder: str, segments: list[Segment], clean: bool, recovery_point: int | None, suspect: bool
 ) -> Found:
     """Find the end of the log, and unless it was closed in order, check all that may not be durable."""
     if not segments:
         if recovery_point:
             raise LogCorrupt(folder, 0, f"there are no segments, but offsets up to {recovery_point} were durable")
         return Found(segments, 0, 0, 0)
-    epochs = None if clean else _recovered(disk, folder, segments, recovery_point)
+    epochs = None if clean else _recovered(disk, folder, segments, recovery_point, suspect)
     last = segments[-1]
     end = last.next_offset
     last.release()
@@ -88,14 +89,17 @@ def _checked(
     return Found(segments, segments[0].base_offset, end, point, epochs, names_changed=not clean)
 
 
-def _recovered(disk: Disk, folder: str, segments: list[Segment], recovery_point: int | None) -> LeaderEpochs:
+def _recovered(
+    disk: Disk, folder: str, segments: list[Segment], recovery_point: int | None, suspect: bool
+) -> LeaderEpochs:
     """Check every segment that reaches beyond the recovery point; cut the log at the first invalid batch.
 
     Nothing is changed on disk before it is clear that all damage lies in what was not durable.
     """
     point = recovery_point or 0
+    check_from = 0 if suspect else point
     first = next(
-        (i for i, after in enumerate(segments[1:]) if after.base_offset > point), len(segments) - 1
+        (i for i, after in enumerate(segments[1:]) if after.base_offset > check_from), len(segments) - 1
     )
     epochs = LeaderEpochs(checkpointed_epochs(disk, folder) or ())
     epochs.truncate_from_end(segments[first].base_offset)

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterator
+from typing import Protocol
 
 from crc32c import crc32c
 
@@ -30,6 +31,12 @@ _unpack = _HEADER.unpack_from
 _make = BatchHeader._make
 
 
+class Readable(Protocol):
+    """Where batches are read from."""
+
+    def pread(self, size: int, position: int) -> bytes: ...
+
+
 class Invalid(Exception):
     """What stands at `position` is not a whole and undamaged batch that may stand there."""
 
@@ -39,7 +46,7 @@ class Invalid(Exception):
         self.why = why
 
 
-def headers(file: File, position: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
+def headers(file: Readable, position: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
     """Positions and headers from `position` to `size`; record bytes are stepped over, not read.
 
     Raises `Invalid` where a header cannot be one.

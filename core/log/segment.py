@@ -1,7 +1,7 @@
 """One segment: a file of batches, its two indexes, and the files that live and die with it."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rookery.core.disk import Buffer, Disk, File, write_whole
@@ -44,7 +44,7 @@ class Segment:
     __slots__ = (
         "_disk", "_file", "_first_timestamp", "_folder", "_index", "_interval", "_max_timestamp", "_next_offset",
         "_offset_of_max", "_resume_offset", "_resume_position", "_times", "_unindexed",
-        "base_offset", "created_ms", "index_bytes", "jitter_ms", "size",
+        "base_offset", "created_ms", "index_bytes", "jitter_ms", "on_open", "size",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, folder: str, base_offset: int, size: int, interval: int) -> None:
@@ -60,6 +60,8 @@ class Segment:
         self._resume_offset = self._resume_position = _NOWHERE
         self.base_offset = base_offset
         self.size = size
+        self.on_open: Callable[[Segment], None] = _belongs_to_nobody
+        """Asked before the file is opened: whoever owns the segment bounds how many are open at a time."""
         self.created_ms = 0
         self.jitter_ms = 0
         self.index_bytes = 0  # what the larger index would need for the next batch; the time index keeps one free
@@ -93,6 +95,7 @@ class Segment:
     @property
     def file(self) -> File:
         if self._file is None:
+            self.on_open(self)
             try:
                 self._file = self._disk.open(self.log_path)
             except OSError as error:
@@ -234,7 +237,7 @@ class Segment:
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         try:
-            yield from headers(self.file, position, self.size)
+            yield from headers(self, position, self.size)
         except Invalid as error:
             raise LogCorrupt(self.log_path, error.position, error.why) from None
         except OSError as error:
@@ -332,6 +335,10 @@ class Segment:
         base, _, delta = _step(chunk, at)
         return at if base + delta == place.last_offset else 0
 
+    def pread(self, size: int, position: int) -> bytes:
+        """As of a file, which is opened again if it was let go in the meantime."""
+        return self.file.pread(size, position)
+
     def _pread(self, size: int, position: int) -> bytes:
         try:
             found = self.file.pread(size, position)
@@ -412,10 +419,14 @@ class Segment:
             if index is not None:
                 index.saved = len(index)
 
-    @property
-    def is_saved(self) -> bool:
-        """Whether the index files have all that is known."""
-        return all(index is None or index.saved == len(index) for index in (self._index, self._times))
+    def save_indexes(self) -> None:
+        """Bring the index files up to what is known."""
+        for write in self.index_writes():
+            try:
+                write.run(self._disk, sync=False)
+            except OSError as error:
+                raise LogDirFailed("writing", write.path, error) from error
+        self.indexes_saved()
 
     def release(self) -> None:
         """Close the file and forget the indexes; the next use brings them back."""
@@ -438,6 +449,10 @@ class Segment:
     def _paths(self, suffix: str = "") -> list[str]:
         paths = [self.path(kind) + suffix for kind in names.OF_A_SEGMENT]
         return [path for path in paths if self._disk.exists(path)]
+
+
+def _belongs_to_nobody(_: Segment) -> None:
+    return
 
 
 class IndexWrite(NamedTuple):

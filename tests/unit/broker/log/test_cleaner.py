@@ -113,7 +113,7 @@ async def test_damage_makes_a_log_uncleanable_and_nothing_else(tmp_path: Path) -
         first.write_bytes(content)
         setup.fill(400)
         async with asyncio.timeout(30):
-            while TP not in setup.cleaner.uncleanable:
+            while setup.log.uncleanable is None:
                 await asyncio.sleep(0.005)
         assert setup.dirs.offline == {}
         assert not list(tmp_path.glob(f"users-0/*{names.CLEANED}"))
@@ -141,18 +141,19 @@ def test_the_throttle_keeps_the_rate_and_can_be_called_off() -> None:
     now = [0.0]
     throttle = Throttle(1000, lambda: now[0])
     waited: list[float] = []
-    throttle._cancelled.wait = lambda seconds: waited.append(seconds) or False  # type: ignore
-    throttle.took(500)
-    throttle.took(250)
+    revoked = threading.Event()
+    revoked.wait = lambda seconds: waited.append(seconds) or False  # type: ignore
+    throttle.took(500, revoked)
+    throttle.took(250, revoked)
     assert waited == [0.5, 0.75]
     now[0] = 10.0  # a long pause saves up one second, not ten
-    throttle.took(1000)
+    throttle.took(1000, revoked)
     assert waited == [0.5, 0.75]
-    throttle.took(1000)
+    throttle.took(1000, revoked)
     assert waited[-1] == 1.0
-    throttle.cancel()
+    revoked.set()
     with pytest.raises(CancelledWork):
-        throttle.took(1)
+        throttle.took(1, revoked)
 
 
 def test_options_come_from_the_node() -> None:

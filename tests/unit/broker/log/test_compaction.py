@@ -340,11 +340,10 @@ def test_a_cancelled_attempt_removes_its_files() -> None:
     disk, log = _twelve_puts()
     found = cleaning_plan(log, NOW)
     assert found is not None
-    throttle = Throttle(1e12)
-    job = begin_cleaning(log, found, memory_bytes=1 << 20, throttle=throttle, now_ms=NOW)
+    job = begin_cleaning(log, found, memory_bytes=1 << 20, throttle=Throttle(1e12), now_ms=NOW)
     job.prepare()
     job.next_group()
-    throttle.cancel()
+    job.revoked.set()
     with pytest.raises(CancelledWork):
         job.next_group()
     assert not [n for n in disk.list("/d/users-0") if n.endswith(names.CLEANED)]

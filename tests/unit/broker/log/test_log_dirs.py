@@ -464,14 +464,14 @@ async def test_who_waits_for_records_that_are_cut_off_is_told() -> None:
     log = await dirs.create(tp(0), TOPIC_ID)
     await _append_durably(dirs, log)
     log.append_as_leader(batch(), 1, NOW)
-    commit = dirs.commit_of(log)
-    await commit.hold(log)  # as a truncation does
+    cutting = asyncio.create_task(dirs.truncate(log, 1))
+    await asyncio.sleep(0)
     waiting = dirs.appended(log)
     assert waiting is not None
-    assert await dirs.truncate(log, 1)
+    assert await cutting
     with pytest.raises(KafkaStorageError, match="truncated"):
         await waiting
-    assert dirs.is_free(log)
+    assert log.files.shareable
     await _append_durably(dirs, log)
     assert log.log.recovery_point == 2
     await dirs.stop(1)
@@ -486,14 +486,13 @@ async def test_nobody_else_works_on_a_partition_that_is_being_cut() -> None:
     for _ in range(9):
         log.append_as_leader(batch(timestamp=5), 0, NOW)
     log.advance_high_watermark(log.end_offset)
-    dirs.busy.add(log)
-    dirs.with_unsaved_snapshots.add(log)
-    await keeper.delete_old_segments()
-    await keeper.tick()
-    assert log.start_offset == 0
-    assert dirs.with_unsaved_snapshots == {log}
-    dirs.busy.discard(log)
-    await keeper.delete_old_segments()
+    async with log.files.alone("cut"):
+        dirs.with_unsaved_snapshots.add(log)
+        retention = asyncio.create_task(keeper.delete_old_segments())
+        await keeper.tick()
+        assert log.start_offset == 0
+        assert dirs.with_unsaved_snapshots == {log}
+    await retention
     assert log.start_offset == 9
     await dirs.stop(1)
 
@@ -503,7 +502,7 @@ async def test_an_error_met_elsewhere_takes_the_dir_offline() -> None:
     dirs = log_dirs(disk, ["/a", "/b"])
     await dirs.start()
     log = await dirs.create(tp(0), TOPIC_ID)
-    dirs.failed(log.partition, LogDirFailed("reading", "/a/x", OSError(errno.EIO, "bad")))
+    log.on_failure(LogDirFailed("reading", "/a/x", OSError(errno.EIO, "bad")))
     assert dirs.offline.keys() == {"/a"}
     await dirs.stop(1)
     assert not disk.exists("/a/.kafka_cleanshutdown")

@@ -1,0 +1,78 @@
+"""The offset checkpoints of one log dir and their only writer: one save at a time, each of what is true when it
+begins."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from rookery.core.disk import Disk
+from rookery.core.log import LogDirFailed
+from rookery.core.log.checkpoint_file import CheckpointDamaged
+from rookery.core.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    read_offsets,
+    save_offsets,
+    write_offsets,
+)
+from rookery.core.logs import get_logger
+from rookery.core.types import TopicPartition
+
+log = get_logger("broker.log")
+
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS)
+
+Offsets = Mapping[TopicPartition, int]
+Current = Callable[[str], Offsets]
+"""What the checkpoint of this name should say now."""
+
+
+class OffsetCheckpoints:
+    """`read` at start; from then on `written` is what the files say, or will say once a save is done."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._saving = asyncio.Lock()
+        self.written: dict[str, Offsets] = {name: {} for name in CHECKPOINTS}
+
+    def read(self) -> bool:
+        """Blocks. A damaged checkpoint counts as none, and then the logs are to be checked as after a crash; False if
+        that is so for the recovery points."""
+        sound = True
+        for name in CHECKPOINTS:
+            try:
+                self.written[name] = read_offsets(self._disk, self._path(name))
+            except CheckpointDamaged as error:
+                log.warning("checkpoint.damaged", dir=self._folder, file=name, reason=str(error))
+                sound = sound and name != RECOVERY_POINTS
+        return sound
+
+    def offset(self, name: str, partition: TopicPartition) -> int | None:
+        return self.written[name].get(partition)
+
+    async def save(self, name: str, current: Current) -> None:
+        """Replace a checkpoint. Raises `LogDirFailed`: whoever relies on what it was to say must not go on."""
+        async with self._saving:
+            self.written[name] = offsets = current(name)
+            path = self._path(name)
+            try:
+                await save_offsets(self._disk, path, offsets)
+            except OSError as error:
+                raise LogDirFailed("writing", path, error) from error
+
+    async def forget(self, partition: TopicPartition, current: Current) -> None:
+        """Before a partition is made: no checkpoint may speak of an earlier one of that name."""
+        for name in CHECKPOINTS:
+            if partition in self.written[name]:
+                await self.save(name, current)
+
+    def write_all(self, current: Current) -> None:
+        """Blocks; for the end, when nobody saves any more."""
+        for name in CHECKPOINTS:
+            self.written[name] = current(name)
+            write_offsets(self._disk, self._path(name), self.written[name])
+
+    def _path(self, name: str) -> str:
+        return f"{self._folder}/{name}"
