@@ -250,6 +250,7 @@ class LogDirs:
         self.topic_ids[opened.partition] = topic_id
         opened.log_dir = log_dir
         opened.on_failure = partial(self.dir_failed, log_dir)
+        opened.on_damage = partial(self.found_damage, opened)
         opened.files.on_free = self._commits[log_dir].resume
 
     def _hold(self, log_dir: LogDir, partition: TopicPartition) -> None:
@@ -396,8 +397,9 @@ class LogDirs:
     def _close_in_thread(self, log_dir: LogDir, broker_epoch: int) -> None:
         """The marker speaks for all partitions of the dir but those that are marked themselves."""
         closed = {partition.partition for partition in self.in_dir(log_dir) if _closed_in_order(partition)}
-        for partition in log_dir.held - closed:
-            log_dir.mark_damaged(partition)
+        for partition in log_dir.held:
+            if partition not in closed:
+                log_dir.mark_damaged(partition)
         log_dir.checkpoints.write_all(partial(self._offsets, log_dir))
         log_dir.mark_clean(broker_epoch)
 

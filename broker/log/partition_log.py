@@ -101,6 +101,8 @@ class PartitionLog:
         """How often the log was cut: what was read before such a moment may not be what is there now."""
         self.on_failure: Callable[[LogDirFailed], None] = lambda _error: None
         """Told of an error of the device before it is raised."""
+        self.on_damage: Callable[[LogCorrupt], None] = lambda _error: None
+        """Told of damage that was found on the way."""
 
     @staticmethod
     def open(
@@ -287,6 +289,9 @@ class PartitionLog:
         except LogDirFailed as error:
             self.on_failure(error)
             raise
+        except LogCorrupt as error:
+            self.on_damage(error)
+            raise
         aborted = None
         if isolation is Isolation.LAST_STABLE:
             aborted = self._aborted(found)
@@ -409,11 +414,15 @@ class PartitionLog:
         ]
 
     def _newest_ms(self, segment: Segment) -> int:
-        if segment.size:
-            segment.load()
-        if segment.max_timestamp >= 0:
-            return segment.max_timestamp
-        return self.log.disk.modified_ms(segment.log_path)
+        """A segment that cannot be read counts by its file, so that damage does not keep records for ever."""
+        try:
+            if segment.size:
+                segment.load()
+            newest = segment.max_timestamp
+        except LogCorrupt as error:
+            self.on_damage(error)
+            newest = NONE
+        return newest if newest >= 0 else self.log.disk.modified_ms(segment.log_path)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> list[int]:
         return self.store.state.expire(now_ms, expiration_ms)

@@ -441,7 +441,7 @@ class Log:
         None that reaches beyond `upper` is taken. Their files are renamed to `*.deleted`; remove those later
         with `segment.remove_files(names.DELETED)`, when no reader can be using them.
         """
-        count = 0
+        count, _ = 0, self.epochs  # which may have to be read from what goes
         for segment, after in zip(self.segments, [*self.segments[1:], None], strict=True):
             end = after.base_offset if after else self.end_offset
             if end > upper or (after is None and segment.size == 0) or not old(segment, end):
