@@ -83,7 +83,7 @@ class ControllerMetrics:
             (EVENT_PROCESSING_TIME, "Time it takes to handle an event.", self.processing_time),
         ):
             metrics.read(name, text, times.quantiles, labels=("quantile",))
-            metrics.read_value(f"{name}_count", f"{text} How many were measured.", _count_of(times))
+            metrics.read_value(f"{name}_count", f"{text} Events measured.", _count_of(times))
 
     def _gauges(self) -> Iterable[tuple[str, str, Callable[[], float]]]:
         yield "activecontrollercount", "1 on the active controller, 0 elsewhere.", lambda: float(self.active)

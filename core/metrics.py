@@ -8,7 +8,7 @@ families that tell of single partitions only so many samples are written as the 
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -24,6 +24,15 @@ PARTITIONS_MAX = 10_000
 SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 C = TypeVar("C", bound=Collector)
+
+
+class Family(NamedTuple):
+    """A metric as it was declared: the name as it is written, and what it tells."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    text: str
 
 
 class _OneFamily(Collector):
@@ -47,21 +56,29 @@ class Metrics:
         """Metrics that hold their values themselves."""
         self._read: list[ReadFamily] = []
         self._read_histograms: list[ReadHistogram] = []
+        self.families: list[Family] = []
+        """All that was declared, in that order."""
 
     def _keep(self, collector: C) -> C:
         self._registry.register(collector)
         self._kept.register(collector)
         return collector
 
+    def _declare(self, name: str, kind: str, labels: Sequence[str], text: str) -> None:
+        self.families.append(Family(name + "_total" * (kind == "counter"), kind, tuple(labels), text))
+
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        self._declare(name, "counter", labels, text)
         return self._keep(Counter(name, text, labels, registry=None))
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+        self._declare(name, "gauge", labels, text)
         return self._keep(Gauge(name, text, labels, registry=None))
 
     def histogram(
         self, name: str, text: str, labels: Sequence[str] = (), buckets: Sequence[float] = SECONDS_BUCKETS
     ) -> Histogram:
+        self._declare(name, "histogram", labels, text)
         return self._keep(Histogram(name, text, labels, buckets=buckets, registry=None))
 
     def process(self) -> None:
@@ -78,6 +95,7 @@ class Metrics:
         kind: Kind = "gauge",
     ) -> None:
         """A family whose samples come from `samples` at scrape time."""
+        self._declare(name, kind, labels, text)
         self._add(ReadFamily(name, text, labels, kind, samples))
 
     def _add(self, read: ReadFamily) -> None:
@@ -100,6 +118,7 @@ class Metrics:
         labels: Sequence[str] = (),
     ) -> None:
         """A histogram whose counts come from `samples` at scrape time, one for each bound and one beyond."""
+        self._declare(name, "histogram", labels, text)
         read = ReadHistogram(name, text, labels, bounds, samples)
         self._registry.register(read)
         self._read_histograms.append(read)

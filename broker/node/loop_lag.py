@@ -16,7 +16,8 @@ class LoopLag(Service):
     def __init__(self, metrics: Metrics) -> None:
         self._seconds = metrics.histogram("rookery_event_loop_lag_seconds", "How late callbacks run.")
         self.longest_s = 0.0
-        metrics.read_value("rookery_event_loop_lag_seconds_max", "The longest since start.", lambda: self.longest_s)
+        text = "How late a callback has run at most since the node started."
+        metrics.read_value("rookery_event_loop_lag_seconds_max", text, lambda: self.longest_s)
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()

@@ -87,11 +87,12 @@ async def build_node(
     network: Network | None = None,
     control: Control = GRPC,
     rng: Random | None = None,
+    metrics: Metrics | None = None,
 ) -> Node:
     """Put a node together; it has the lock of the metadata log's folder until `Node.run` ends. Raises ConfigError
     where the configuration contradicts itself."""
     _check(settings)
-    metrics = Metrics(settings[keys.METRICS_MAX_PARTITIONS])
+    metrics = metrics or Metrics(settings[keys.METRICS_MAX_PARTITIONS])
     clock, network = clock or SystemClock(), network or SocketNetwork()
     disk = disk or FileDisk(synced=metrics.histogram(FSYNC, "What it took to make a file durable.").observe)
     locks = FolderLocks(disk, settings[keys.NODE_ID])

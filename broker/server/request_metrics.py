@@ -101,7 +101,15 @@ class RouteMetrics:
                 return Times()
 
 
-PARTS = ("total", "requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend")
+PARTS = {
+    "total": "whole time",
+    "requestqueue": "wait for a handler",
+    "local": "work on this broker",
+    "remote": "wait for other brokers or for data",
+    "throttle": "time held back by quotas",
+    "responsequeue": "wait before sending",
+    "responsesend": "time to send the answer",
+}
 
 
 class RequestMetrics:
@@ -122,10 +130,10 @@ class RequestMetrics:
         by_version, by_error = ("request", "version"), ("request", "error")
         metrics.read(REQUESTS, "Requests received.", self._requests, labels=by_version, kind="counter")
         metrics.read(ERRORS, "Error codes answered.", self._errors, labels=by_error, kind="counter")
-        for part in PARTS:
-            name, text = TIME.format(part=part), f"Milliseconds of the {part} part of a request."
+        for part, said in PARTS.items():
+            name, text = TIME.format(part=part), f"Milliseconds, {said} of a request."
             metrics.read(name, text, self._quantiles(part), labels=("request", "quantile"))
-            metrics.read(f"{name}_count", "How many were measured.", self._counts(part), labels=("request",))
+            metrics.read(f"{name}_count", f"Requests measured: {said}.", self._counts(part), labels=("request",))
         text = "Time from request to answer."
         metrics.read_histogram(SECONDS, text, self._histograms, bounds=BOUNDS_S, labels=("request",))
         for idle in (HANDLER_IDLE, NETWORK_IDLE):

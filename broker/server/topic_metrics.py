@@ -12,8 +12,8 @@ COUNTED = {
     "bytes_out": (KAFKA + "bytesout", "Bytes read by consumers."),
     "produce_requests": (KAFKA + "totalproducerequests", "Partitions asked for in produce requests."),
     "fetch_requests": (KAFKA + "totalfetchrequests", "Partitions asked for in fetch requests."),
-    "failed_produces": (KAFKA + "failedproducerequests", "Of those, how many failed."),
-    "failed_fetches": (KAFKA + "failedfetchrequests", "Of those, how many failed."),
+    "failed_produces": (KAFKA + "failedproducerequests", "Partitions in produce requests that were refused."),
+    "failed_fetches": (KAFKA + "failedfetchrequests", "Partitions in fetch requests that were refused."),
     "acked": ("rookery_acked", "Records acknowledged with acks=1 or acks=all, repeated batches included."),
 }
 

@@ -1,13 +1,17 @@
 """Writes the pages of docs/ that are generated from the code: ``make docs``."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from tempfile import TemporaryDirectory
 
 from rookery.broker import handlers as broker_handlers
+from rookery.broker.node.node import build_node
 from rookery.core.config import ignored, node, topic
-from rookery.core.config.options import Option, as_text
+from rookery.core.config.options import Option, Settings, as_text
+from rookery.core.metrics import Family, Metrics
 from rookery.core.wire.served import Served
 from tests.tidy.source import ROOT
 
@@ -83,8 +87,50 @@ def protocol() -> str:
     return "\n".join([*lines, ""])
 
 
+async def _declared() -> list[Family]:
+    """What a node with both roles tells: it is put together, not started."""
+    metrics = Metrics()
+    with TemporaryDirectory() as folder:
+        settings = Settings(node.TABLE).having(
+            {
+                "process.roles": "broker,controller",
+                "node.id": "1",
+                "rookery.cluster.id": "generated-pages-00001",
+                "log.dirs": folder,
+                "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": "1@127.0.0.1:1",
+            }
+        )
+        built = await build_node(settings, metrics=metrics)
+        built.unlock()
+    return sorted(metrics.families)
+
+
+def _metric(family: Family) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.labels)
+    return f"| `{family.name}` | {family.kind} | {labels} | {family.text} |"
+
+
+def metrics() -> str:
+    lines = [
+        "# Metrics",
+        "",
+        "What a node with both roles tells at `/metrics`. Kafka's metrics are spelled as jmx_exporter's example spells",
+        "them, consumer lag as kafka_exporter does; Rookery's own begin with `rookery_`.",
+        "`process_*` are those of the Prometheus client library. This page is generated: `make docs`.",
+        "",
+        "| metric | type | labels | meaning |",
+        "|---|---|---|---|",
+        *map(_metric, asyncio.run(_declared())),
+        "",
+    ]
+    return "\n".join(lines)
+
+
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "configuration.md": configuration,
+    ROOT / "docs" / "metrics.md": metrics,
     ROOT / "docs" / "protocol.md": protocol,
 }
 
