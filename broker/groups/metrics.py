@@ -31,7 +31,7 @@ class GroupMetrics:
             ("lag", "Records a group has yet to read.", self.lag, PARTITION),
             ("lag_sum", "Records of a topic that a group has yet to read.", lambda: _by_topic(self.lag()), TOPIC),
             ("current_offset", "Committed offset.", self.offsets, PARTITION),
-            ("current_offset_sum", "Sum of the committed offsets of a topic.", lambda: _by_topic(self.offsets()), TOPIC),
+            ("current_offset_sum", "Sum of committed offsets of a topic.", lambda: _by_topic(self.offsets()), TOPIC),
             ("members", "Members of a group.", self.members, GROUP),
             ("group_lag_seconds", "Age of the record a group has to read next.", self.lag_seconds, OTHER_PARTITION),
         ):
