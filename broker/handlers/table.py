@@ -103,7 +103,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         ),
         ListOffsetsHandler(locator, record_work, start_task),
         OffsetForLeaderEpochHandler(locator),
-        DeleteRecordsHandler(locator),
+        DeleteRecordsHandler(locator, broker.waiters),
         MetadataHandler(cluster, auto_creation),
         InitProducerIdHandler(controller, start_task),
         CreateTopicsHandler(cluster, controller, configs, quotas, partitions),

@@ -200,7 +200,7 @@ class BrokerRole:
         self.server = self._server(network, metrics)
         self.housekeeper = Housekeeper(self.log_dirs, clock, _housekeeping(settings))
         self.topic_metrics.publish(metrics)
-        self.waiters.publish(metrics, ("Produce", "Fetch"))
+        self.waiters.publish(metrics, ("Produce", "Fetch", "DeleteRecords"))
         publish_replicas(metrics, self)
         publish_quotas(metrics, self.client_quotas)
         cleaners: list[Service] = []

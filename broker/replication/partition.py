@@ -271,6 +271,7 @@ class Partition:
                 f"{self.topic_partition}: broker {node_id} fetches with epoch {broker_epoch}, but is registered "
                 f"with {registered}"
             )
+        deleted = leading.followers[node_id].log_start != log_start
         self._moved(
             leading.on_follower_fetch(
                 node_id,
@@ -281,6 +282,8 @@ class Partition:
                 may_join=self._peers.may_join,
             )
         )
+        if deleted:
+            self._wake(self)
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raise unless this broker leads the partition, in the epoch that the client knows if it says one."""

@@ -204,6 +204,11 @@ class LeaderState:
             if node in self.committed.isr and follower.log_start <= offset <= follower.log_end:
                 yield node, follower.log_end, now_ms - follower.caught_up_ms
 
+    def low_watermark(self, log_start: int) -> int:
+        """The least offset that an in-sync replica still has; the leader's own log begins at `log_start`."""
+        in_sync = (follower.log_start for node, follower in self.followers.items() if node in self.committed.isr)
+        return min((log_start, *in_sync))
+
     # --- events ---------------------------------------------------------------------------------------------
 
     def on_append(self, log_end: int, now_ms: int, may_join: MayJoin) -> Moved:

@@ -1,5 +1,7 @@
 """Offsets by time, by epoch, and log starts (checklist lines 42 to 45)."""
 
+from typing import Any
+
 import pytest
 
 from rookery.core.errors import ErrorCode
@@ -203,3 +205,75 @@ async def test_line_45_minus_1_is_the_high_watermark_and_nothing_goes_beyond(
     answer = await talk.ask(DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics, timeout_ms=1000))
     found = answer.topics[0].partitions[0]
     assert (found.error_code, found.low_watermark) == (error, low)
+
+
+def deletion(*wanted: tuple[int, int], timeout_ms: int = 1000) -> DeleteRecordsRequest:
+    partitions = [DeleteRecordsPartition(partition_index=index, offset=offset) for index, offset in wanted]
+    topics = [DeleteRecordsTopic(name="orders", partitions=partitions)]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
+
+
+async def with_follower(broker: QuietBroker) -> Talk:
+    """Five records, which broker 2 has as well."""
+    talk = await five_records(broker)
+    topic_id = broker.cluster.image.topic_ids["orders"]
+    broker.cluster.commit([PartitionChangeRecord(topic_id, 0, replicas=(1, 2), isr=(1, 2))])
+    follower_at(broker, log_start=0)
+    return talk
+
+
+def follower_at(broker: QuietBroker, log_start: int) -> None:
+    broker.partition("orders").on_follower_fetch(2, offset=5, log_start=log_start, broker_epoch=-1)
+
+
+def deleted(talk: Talk) -> list[tuple[int, int]]:
+    """What has been answered: error and low watermark of each partition."""
+    return [
+        (one.error_code, one.low_watermark)
+        for answer in talk.receive()
+        for topic in answer.topics
+        for one in topic.partitions
+    ]
+
+
+@pytest.mark.invariant("P15")
+async def test_a_deletion_is_answered_when_all_in_sync_replicas_have_made_it(broker: QuietBroker) -> None:
+    talk = await with_follower(broker)
+    talk.send(DELETE_RECORDS, 2, deletion((0, 3), (9, 0)))
+    assert deleted(talk) == []
+    follower_at(broker, log_start=2)
+    assert deleted(talk) == [], "a follower that becomes leader would bring offset 2 back"
+    follower_at(broker, log_start=4)
+    assert deleted(talk) == [(ErrorCode.NONE, 3), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    talk.send(DELETE_RECORDS, 2, deletion((0, 2)))
+    assert deleted(talk) == [(ErrorCode.NONE, 3)], "done already"
+    talk.send(DELETE_RECORDS, 2, deletion((0, -1)))
+    assert deleted(talk) == []
+    follower_at(broker, log_start=5)
+    assert deleted(talk) == [(ErrorCode.NONE, 5)]
+
+
+async def test_a_deletion_that_a_follower_does_not_make_in_time(broker: QuietBroker) -> None:
+    talk = await with_follower(broker)
+    talk.send(DELETE_RECORDS, 2, deletion((0, 3), timeout_ms=700))
+    assert deleted(talk) == []
+    broker.advance(0.71)
+    assert deleted(talk) == [(ErrorCode.REQUEST_TIMED_OUT, -1)]
+    assert broker.waiters.size("DeleteRecords") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ({"isr": (1,)}, (ErrorCode.NONE, 3)),
+        ({"leader": 2}, (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)),
+    ],
+)
+async def test_a_deletion_goes_on_when_its_follower_leaves_and_ends_when_it_leads(
+    broker: QuietBroker, change: dict[str, Any], answer: tuple[int, int]
+) -> None:
+    talk = await with_follower(broker)
+    talk.send(DELETE_RECORDS, 2, deletion((0, 3)))
+    assert deleted(talk) == []
+    broker.cluster.commit([PartitionChangeRecord(broker.cluster.image.topic_ids["orders"], 0, **change)])
+    assert deleted(talk) == [answer]
