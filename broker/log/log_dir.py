@@ -21,6 +21,7 @@ from rookery.core.log import LogCorrupt, LogDirFailed, names
 from rookery.core.log.checkpoint_file import CheckpointDamaged
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from rookery.core.log.folder_files import PartitionMetadata, take_marker, write_marker
+from rookery.core.log.names import LOG, PARTITION_METADATA, base_offset_of, segment_file
 from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder
 from rookery.core.to_its_end import to_its_end
 from rookery.core.types import TopicPartition
@@ -86,6 +87,17 @@ class LogDir:
         except CheckpointDamaged as error:  # whose records these are is not known
             raise LogCorrupt(error.path, 0, str(error)) from None
         return None if found is None else found.topic_id
+
+    def made_ms(self, partition: TopicPartition) -> int:
+        """When the folder was made for its topic; 0 if nothing tells."""
+        path = f"{self.folder(partition)}/{PARTITION_METADATA}"
+        return self.disk.modified_ms(path) if self.disk.exists(path) else 0
+
+    def never_written(self, partition: TopicPartition) -> bool:
+        """Whether no record was ever in the folder."""
+        folder = self.folder(partition)
+        bases = [base_offset_of(name) for name in self.disk.list(folder) if name.endswith(LOG)]
+        return not bases or (bases == [0] and not self.disk.size(segment_file(folder, 0, LOG)))
 
     def open_partition(self, partition: TopicPartition, config: TopicLogConfig, now_ms: int) -> PartitionLog:
         """Open a partition as the checkpoints and the marker say. Blocks, for as long as recovery takes."""

@@ -130,14 +130,13 @@ class LogDirs:
             await log_dir.checkpoints.forget(partition, partial(self._offsets, log_dir))
             self._hold(log_dir, partition)
             opened = await log_dir.run(partial(log_dir.create_partition, partition, topic_id, config, now_ms))
-        except LogDirFailed as error:
-            self.dir_failed(log_dir, error)
+            self._add(log_dir, opened, topic_id)
+            log_dir.check_online()
+        except BaseException as error:
+            if isinstance(error, LogDirFailed):
+                self.dir_failed(log_dir, error)
+            self._let_go(log_dir, partition)  # it may be made in another one
             raise
-        except BaseException:
-            self._let_go(log_dir, partition)
-            raise
-        self._add(log_dir, opened, topic_id)
-        log_dir.check_online()
         return opened
 
     def place(self, directory_id: UUID | None = None) -> LogDir:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
+from rookery.broker.log import folders
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.log_dir import LogDir, LogDirRefused, open_log_dir
 from rookery.broker.log.partition_log import PartitionLog
@@ -94,7 +95,7 @@ class StartUp:
                 raise LogDirRefused(f"none of the log dirs can be used: {opened.offline}")
             _refuse_twins(opened.dirs)
             found = {log_dir: await log_dir.run(log_dir.partitions) for log_dir in opened.dirs}
-            _refuse_duplicates(found)
+            await self._tell_namesakes_apart(found)
         except LogDirRefused:
             for log_dir in opened.dirs:
                 log_dir.release()
@@ -117,6 +118,41 @@ class StartUp:
         except OSError as error:
             opened.offline[path] = str(error)
             log.error("log_dir.offline", dir=path, reason=str(error), partitions=0)
+
+    async def _tell_namesakes_apart(self, found: dict[LogDir, list[TopicPartition]]) -> None:
+        """While a dir was missing, a topic may have been deleted and another one of its name made elsewhere: the folder
+        that was made first belongs to the deleted one, and is set aside. Two folders of one topic are refused."""
+        holders: dict[TopicPartition, LogDir] = {}
+        for log_dir, partitions in found.items():
+            for partition in list(partitions):
+                other = holders.setdefault(partition, log_dir)
+                if other is log_dir:
+                    continue
+                older, newer = await self._by_age(partition, other, log_dir)
+                target = f"{older.path}/{folders.leaving_name(partition, self._new_id(), folders.STRAY_SUFFIX)}"
+                try:
+                    await older.run(partial(older.disk.rename, older.folder(partition), target))
+                except OSError as error:
+                    raise LogDirRefused(f"{partition} in {older.path} cannot be set aside: {error}") from error
+                found[older].remove(partition)
+                holders[partition] = newer
+                log.warning(
+                    "partition.set_aside", partition=str(partition), to=target,
+                    reason=f"a topic of that name that was made later has its replica in {newer.path}",
+                )  # fmt: skip
+
+    async def _by_age(self, partition: TopicPartition, *holders: LogDir) -> Sequence[LogDir]:
+        """Dirs that hold partitions of one name, the one first that has to go; `LogDirRefused` if that cannot be
+        told."""
+        ids = {await each.run(partial(each.topic_id, partition)) for each in holders}
+        made = {each: await each.run(partial(each.made_ms, partition)) for each in holders}
+        if None not in ids and len(ids) == len(set(made.values())) == len(holders):
+            return sorted(holders, key=lambda each: made[each])
+        for each in holders:  # its dir failed while it was made, and it was made in another
+            if await each.run(partial(each.never_written, partition)):
+                return sorted(holders, key=lambda other: other is not each)
+        where = " and in ".join(each.path for each in reversed(holders))
+        raise LogDirRefused(f"{partition} is in {where}: move one of them away")
 
     async def _recover(self, found: dict[LogDir, list[TopicPartition]], opened: Opened) -> None:
         total = sum(map(len, found.values()))
@@ -189,12 +225,3 @@ def _refuse_twins(dirs: list[LogDir]) -> None:
             raise LogDirRefused(
                 f"{log_dir.path} and {other} have the same directory.id: one is a copy of the other"
             )
-
-
-def _refuse_duplicates(found: dict[LogDir, list[TopicPartition]]) -> None:
-    seen: dict[TopicPartition, str] = {}
-    for log_dir, partitions in found.items():
-        for partition in partitions:
-            other = seen.setdefault(partition, log_dir.path)
-            if other != log_dir.path:
-                raise LogDirRefused(f"{partition} is in {log_dir.path} and in {other}: move one of them away")

@@ -142,18 +142,6 @@ async def test_a_dir_in_use_by_another_process_is_refused(tmp_path: Path) -> Non
     await again.stop(2)
 
 
-async def test_a_partition_in_two_dirs_is_refused() -> None:
-    disk = memory()
-    dirs = log_dirs(disk, ["/a", "/b"])
-    await dirs.start()
-    await dirs.create(tp(0), TOPIC_ID)
-    await dirs.stop(1)
-    disk.restart()
-    disk.mkdir("/b/orders-0")
-    with pytest.raises(LogDirRefused, match="orders-0 is in /b and in /a"):
-        await log_dirs(disk, ["/a", "/b"]).start()
-
-
 @pytest.mark.row(52)
 @pytest.mark.invariant("S8", "S9")
 @pytest.mark.parametrize(
