@@ -120,10 +120,12 @@ class Housekeeper(Service):
         """Write waiting snapshots and remove files whose time has come."""
         waiting, self._dirs.with_unsaved_snapshots = self._dirs.with_unsaved_snapshots, set()
         for partition in waiting:
-            if not partition.files.shareable:
-                self._dirs.with_unsaved_snapshots.add(partition)  # not now
-            elif self._dirs.is_here(partition):
+            if not self._dirs.is_here(partition):
+                continue
+            if partition.files.shareable:
                 await self._save_snapshots(partition)
+            else:
+                self._dirs.with_unsaved_snapshots.add(partition)  # not now
         self._take_leftovers()
         for remove in self.deletions.take(self._clock.monotonic()):
             await remove()

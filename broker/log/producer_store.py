@@ -15,9 +15,11 @@ from rookery.broker.log.markers import read_marker
 from rookery.broker.log.producer_state import NONE, CompletedTxn, EndMarker, ProducerState
 from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.disk import Disk, replace_file, write_whole
-from rookery.core.log import Log, LogDirFailed, names
+from rookery.core.errors import KafkaError
+from rookery.core.log import Log, LogCorrupt, LogDirFailed, names
 from rookery.core.log.segment import Segment
 from rookery.core.wire.batch import BatchHeader, Buffer
+from rookery.core.wire.primitives import WireError
 
 WAYPOINT_BATCHES = 4096
 """After so many batches the state is kept in memory, so that a truncation replays no more than that."""
@@ -118,10 +120,11 @@ class ProducerStore:
             yield header, state.apply(header, marker, now_ms=now_ms)
 
     def _marker(self, segment: Segment, position: int, header: BatchHeader) -> EndMarker | None:
+        batch = segment.batch(position, header)
         try:
-            return read_marker(segment.file.pread(header.size, position))
-        except OSError as error:
-            raise LogDirFailed("reading", segment.log_path, error) from error
+            return read_marker(batch)
+        except (KafkaError, WireError) as error:
+            raise LogCorrupt(segment.log_path, position, str(error)) from None
 
     def _remove_strays(self) -> None:
         """Remove snapshots that lie neither at a segment's start nor at the log's end."""

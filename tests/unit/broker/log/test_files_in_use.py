@@ -15,7 +15,9 @@ from rookery.broker.log.cleaner import Cleaner, CleanerOptions
 from rookery.broker.log.compaction_plan import CompactionPolicy
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import CHECKPOINTED, LogDirs
+from rookery.broker.log.markers import build_marker
 from rookery.broker.log.partition_log import Isolation, PartitionLog
+from rookery.broker.log.producer_state import EndMarker
 from rookery.broker.log.retention import Retention
 from rookery.core.clock import ManualClock
 from rookery.core.disk import FileDisk
@@ -301,6 +303,34 @@ def test_what_the_cleaner_knows_of_a_topic_goes_with_it() -> None:
     found = storage.run(storage.cleaner.dirtiest())
     assert found is not None
     assert found[0].partition == TP
+
+
+def test_a_damaged_end_marker_concerns_its_partition_alone() -> None:
+    """The state of producers is read from the batches where the snapshots are lost."""
+    storage = Storage()
+    log = storage.create(TP, 1)
+    storage.create(OTHER, 1, 5, "other")
+    log.append_as_leader(batch(1, producer_id=7, sequence=0, transactional=True), 0, NOW)
+    log.append_own(build_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, timestamp=NOW), 0, NOW)
+    path = log.log.active.log_path
+    storage.run(storage.dirs.stop(7))
+    content = bytearray(storage.disk.contents(path))
+    content[-12:] = b"\xff" * 12
+    storage.disk.edit(path, content)
+    for name in [name for name in storage.disk.paths() if name.endswith(names.SNAPSHOT)]:
+        storage.disk.remove(name)
+    storage.start()
+    assert storage.dirs.damaged.keys() == {TP}
+    assert storage.dirs.partitions.keys() == {OTHER}
+
+
+def test_snapshots_of_a_removed_replica_are_forgotten() -> None:
+    storage = Storage()
+    log = storage.create(TP, 1, 40, "old")
+    storage.run(storage.dirs.delete(TP))
+    storage.dirs.with_unsaved_snapshots.add(log)
+    storage.run(storage.keeper.tick())
+    assert len(storage.dirs.with_unsaved_snapshots) == 0
 
 
 def test_a_partition_whose_topic_id_cannot_be_read_is_nobodys() -> None:
