@@ -10,6 +10,7 @@ refused or answered the same, never done twice.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import cycle
 from typing import Any, TypeVar
 from uuid import UUID
@@ -26,6 +27,7 @@ from rookery.core.errors import (
     RequestTimedOutError,
     error_for,
 )
+from rookery.core.ids import new_id
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
@@ -43,8 +45,8 @@ PAUSE_S = (0.02, 0.25)
 ATTEMPT_S = 2.0
 """A controller that takes a call and does not answer is given up after this time."""
 ANSWER_S = 30.0
-"""But a change that a user asked for is waited for: asked a second time, the controller would refuse it because it is
-made already. That a controller is gone is noticed by its connection, within seconds."""
+"""But a change that a user asked for is waited for: asked a second time, the controller would refuse most of them
+because they are made already. That a controller is gone is noticed by its connection, within seconds."""
 HOLD_S = 3600.0
 CHANNELS_MAX = 16
 ISR_CHANGES_MAX = 1000
@@ -68,14 +70,17 @@ class ControllerClient:
         release: Release = RELEASE,
         level: Callable[[], int] | None = None,
         control: Control = GRPC,
+        new_id: Callable[[], UUID] = new_id,
     ) -> None:
-        """`level` tells the metadata.version that the cluster has agreed on, as far as this broker knows."""
+        """`level` tells the metadata.version that the cluster has agreed on, as far as this broker knows; `new_id`
+        gives ids that nobody has used."""
         if not bootstrap:
             raise ValueError("a controller's address is needed: set controller.quorum.bootstrap.servers")
         self.broker_epoch = q.UNKNOWN_EPOCH
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._release = release
+        self._new_id = new_id
         self._level = level or (lambda: release.levels.min_version)
         self._bootstrap = cycle(bootstrap)
         self._tls = tls
@@ -122,7 +127,10 @@ class ControllerClient:
     # -- what handlers ask
 
     async def create_topics(self, request: q.CreateTopicsRequest) -> q.CreateTopicsReply:
-        return _as(q.CreateTopicsReply, await self.change(request))
+        """The ids of the topics are drawn here, once for all attempts: when an attempt's answer is lost, the next one
+        is answered for the topics that it made."""
+        topics = tuple(replace(topic, topic_id=self._new_id()) for topic in request.topics)
+        return _as(q.CreateTopicsReply, await self.change(replace(request, topics=topics)))
 
     async def delete_topics(self, request: q.DeleteTopicsRequest) -> q.DeleteTopicsReply:
         return _as(q.DeleteTopicsReply, await self.change(request))

@@ -329,18 +329,20 @@ class ConfigEntry(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class NewTopic(_message.Message):
-    __slots__ = ("name", "partitions", "replication_factor", "assignments", "configs")
+    __slots__ = ("name", "partitions", "replication_factor", "assignments", "configs", "topic_id")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     name: str
     partitions: int
     replication_factor: int
     assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
     configs: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
-    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., configs: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ...) -> None: ...
+    topic_id: bytes
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., configs: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
 
 class TopicAnswer(_message.Message):
     __slots__ = ("name", "topic_id", "error", "message", "partitions", "replication_factor")

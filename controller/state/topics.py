@@ -23,7 +23,7 @@ from rookery.core.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
-from rookery.core.metadata.image import Image, Topic, metric_name
+from rookery.core.metadata.image import Image, Partition, Topic, metric_name
 from rookery.core.metadata.records import PartitionRecord, Record, RemoveTopicRecord, TopicRecord
 from rookery.core.metadata.requests import (
     Assignment,
@@ -64,6 +64,10 @@ def create_topics(image: Image, request: CreateTopicsRequest, growth: Growth) ->
             if topic.name in twice:
                 raise InvalidRequestError(f"topic {topic.name!r} is named twice")
             check_collision(topic.name, taken.setdefault(metric_name(topic.name), topic.name))
+            made = _made_before(image, topic)
+            if made is not None:
+                answers.append(made)
+                continue
             created = _create(image, topic, growth)
             _check_size(len(records) + len(created), growth.defaults)
         except KafkaError as error:
@@ -72,14 +76,7 @@ def create_topics(image: Image, request: CreateTopicsRequest, growth: Growth) ->
         records += created
         partitions = [record for record in created if isinstance(record, PartitionRecord)]
         growth = replace(growth, position=growth.position + len(partitions))
-        answers.append(
-            TopicAnswer(
-                topic.name,
-                partitions[0].topic_id,
-                partitions=len(partitions),
-                replication_factor=len(partitions[0].replicas),
-            )
-        )
+        answers.append(_created(topic.name, partitions[0].topic_id, partitions))
     return decided(() if request.validate_only else records, CreateTopicsReply(tuple(answers)))
 
 
@@ -131,6 +128,22 @@ def _twice(names: Iterable[str]) -> set[str]:
     return {name for name, times in Counter(names).items() if times > 1}
 
 
+def _created(
+    name: str, topic_id: UUID, partitions: Sequence[PartitionRecord] | Sequence[Partition]
+) -> TopicAnswer:
+    factor = len(partitions[0].replicas)
+    return TopicAnswer(name, topic_id, partitions=len(partitions), replication_factor=factor)
+
+
+def _made_before(image: Image, topic: NewTopic) -> TopicAnswer | None:
+    """The answer to a request that is asked again: its first answer was lost, with the controller that made the topic
+    or with a connection."""
+    known = image.topic(topic.name)
+    if known is None or known.id != topic.topic_id:
+        return None
+    return _created(known.name, known.id, [partition for _, partition in known.in_order()])
+
+
 def _create(image: Image, topic: NewTopic, growth: Growth) -> list[Record]:
     check_topic_name(topic.name)
     if image.topic(topic.name) is not None:
@@ -138,7 +151,9 @@ def _create(image: Image, topic: NewTopic, growth: Growth) -> list[Record]:
     check_collision(topic.name, image.metric_names.get(metric_name(topic.name)))
     assignment = _assignment(image, topic, growth)
     configs = topic_config_records(topic.name, topic.configs, growth.rules)
-    topic_id = growth.new_id()
+    topic_id = growth.new_id() if topic.topic_id is None else topic.topic_id
+    if topic_id in image.topics:
+        raise InvalidRequestError(f"the id {topic_id} belongs to another topic")
     return [
         TopicRecord(topic.name, topic_id),
         *configs,

@@ -250,13 +250,15 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """-1 takes the cluster's default; with `assignments` both numbers must be -1."""
+    """-1 takes the cluster's default; with `assignments` both numbers must be -1. `topic_id` is drawn by the broker
+    that asks: by it a request that is asked again knows the topic that it made itself."""
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     assignments: tuple[Assignment, ...] = ()
     configs: tuple[ConfigEntry, ...] = ()
+    topic_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

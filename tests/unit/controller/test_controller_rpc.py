@@ -21,6 +21,7 @@ from rookery.core.errors import (
     ErrorCode,
     InconsistentClusterIdError,
     InvalidRequestError,
+    NotControllerError,
     RequestTimedOutError,
     StaleBrokerEpochError,
 )
@@ -127,6 +128,30 @@ async def test_topics_configs_producer_ids_and_reassignments(
     assert not image.topic_config("a")
     deleted = await client.delete_topics(q.DeleteTopicsRequest((q.TopicReference(topic_id=image.topic_ids["a"]),)))
     assert deleted.topics[0].name == "a"
+
+
+async def test_topics_whose_answer_is_lost_are_answered_as_made(
+    pair: tuple[Served, Served], client: ControllerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that makes a topic and resigns before it answers is asked again, or the next one is."""
+    await registered(client, pair[1])
+    ask = pair[1].loop.ask
+    lost: list[Any] = []
+
+    async def resigning(request: Any, *, timeout_s: float) -> Any:
+        reply = await ask(request, timeout_s=timeout_s)
+        if not lost:
+            lost.append(reply)
+            raise NotControllerError("resigned before the answer left")
+        return reply
+
+    monkeypatch.setattr(pair[1].loop, "ask", resigning)
+    request = q.CreateTopicsRequest((q.NewTopic("a", 2, 1),))
+    created = await client.create_topics(request)
+    assert (created, created.topics[0].error) == (lost[0], 0)
+    assert created.topics[0].topic_id == pair[1].image.topic_ids["a"]
+    again = await client.create_topics(request)
+    assert again.topics[0].error == ErrorCode.TOPIC_ALREADY_EXISTS, "asked for by another request"
 
 
 async def test_isr_changes_are_sent_together(pair: tuple[Served, Served], client: ControllerClient) -> None:

@@ -49,6 +49,18 @@ def grow(image: Image, growth: Growth, *topics: TopicGrowth) -> tuple[list[Topic
     return list(decision.reply(later).topics), later
 
 
+def test_a_topic_is_known_by_its_id_to_the_request_that_made_it(growth: Growth) -> None:
+    mine, other = UUID(int=71), UUID(int=72)
+    first, image = create(cluster(), growth, NewTopic("t", 4, 2, topic_id=mine))
+    assert (image.topic_ids["t"], first[0].topic_id) == (mine, mine)
+    again, later = create(image, growth, NewTopic("t", 4, 2, topic_id=mine), NewTopic("u", topic_id=other))
+    assert again[0] == first[0]
+    assert set(later.topic_ids) == {"t", "u"}
+    refused, last = create(later, growth, NewTopic("t", topic_id=UUID(int=73)), NewTopic("v", topic_id=mine))
+    assert names(refused) == ["TOPIC_ALREADY_EXISTS", "INVALID_REQUEST"]
+    assert last.topics == later.topics
+
+
 def names(answers: list[TopicAnswer]) -> list[str]:
     return [ErrorCode(answer.error).name for answer in answers]
 
