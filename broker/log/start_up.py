@@ -88,13 +88,13 @@ class StartUp:
     async def open_all(self, paths: Sequence[str]) -> Opened:
         """Raises `LogDirRefused` if the node must not run on these dirs."""
         opened = Opened([], {})
+        found: dict[LogDir, list[TopicPartition]] = {}
         try:
             for path in paths:
-                await self._open_dir(path, opened)
+                await self._open_dir(path, opened, found)
             if not opened.dirs:
                 raise LogDirRefused(f"none of the log dirs can be used: {opened.offline}")
             _refuse_twins(opened.dirs)
-            found = {log_dir: await log_dir.run(log_dir.partitions) for log_dir in opened.dirs}
             await self._tell_namesakes_apart(found)
         except LogDirRefused:
             for log_dir in opened.dirs:
@@ -103,7 +103,8 @@ class StartUp:
         await self._recover(found, opened)
         return opened
 
-    async def _open_dir(self, path: str, opened: Opened) -> None:
+    async def _open_dir(self, path: str, opened: Opened, found: dict[LogDir, list[TopicPartition]]) -> None:
+        """Take a dir into use and list its partitions; if either cannot be done, it is offline."""
         work = partial(
             open_log_dir,
             self._locks,
@@ -114,7 +115,13 @@ class StartUp:
         )
         try:
             with self._threads("start-up", 1) as thread:
-                opened.dirs.append(await asyncio.get_running_loop().run_in_executor(thread, work))
+                log_dir = await asyncio.get_running_loop().run_in_executor(thread, work)
+            try:
+                found[log_dir] = await log_dir.run(log_dir.partitions)
+            except OSError:
+                log_dir.release()
+                raise
+            opened.dirs.append(log_dir)
         except OSError as error:
             opened.offline[path] = str(error)
             log.error("log_dir.offline", dir=path, reason=str(error), partitions=0)
@@ -144,7 +151,7 @@ class StartUp:
     async def _by_age(self, partition: TopicPartition, *holders: LogDir) -> Sequence[LogDir]:
         """Dirs that hold partitions of one name, the one first that has to go; `LogDirRefused` if that cannot be
         told."""
-        ids = {await each.run(partial(each.topic_id, partition)) for each in holders}
+        ids = {await each.run(partial(_known_id, each, partition)) for each in holders}
         made = {each: await each.run(partial(each.made_ms, partition)) for each in holders}
         if None not in ids and len(ids) == len(set(made.values())) == len(holders):
             return sorted(holders, key=lambda each: made[each])
@@ -174,7 +181,10 @@ class StartUp:
             ]
             for partition, future in zip(partitions, opening, strict=True):
                 self._take(partition, log_dir, await future, opened)
-        opened.leftovers += [(log_dir, path) for path in await log_dir.run(log_dir.leftovers)]
+        try:
+            opened.leftovers += [(log_dir, path) for path in await log_dir.run(log_dir.leftovers)]
+        except OSError as error:
+            opened.failed.append((log_dir, LogDirFailed("listing", log_dir.path, error)))
 
     def _open_partition(
         self, log_dir: LogDir, partition: TopicPartition
@@ -215,6 +225,13 @@ class StartUp:
         while True:
             await asyncio.sleep(PROGRESS_EVERY_S)
             log.info("recovery.progress", remaining=self.recovery.remaining, of=self.recovery.partitions)
+
+
+def _known_id(log_dir: LogDir, partition: TopicPartition) -> UUID | None:
+    try:
+        return log_dir.topic_id(partition)
+    except LogCorrupt:
+        return None
 
 
 def _refuse_twins(dirs: list[LogDir]) -> None:

@@ -343,6 +343,29 @@ def test_a_partition_whose_topic_id_cannot_be_read_is_nobodys() -> None:
     assert storage.dirs.damaged.keys() == {TP}
 
 
+@pytest.mark.parametrize("listing", [1, 2])
+async def test_a_dir_that_cannot_be_listed_does_not_stop_the_others(listing: int) -> None:
+    disk = memory()
+    dirs = log_dirs(disk, ["/a", "/b"])
+    await dirs.start()
+    places = [(await dirs.create(TopicPartition("orders", n), UUID(int=1))).partition for n in range(2)]
+    await dirs.stop(1)
+    plain, calls = disk.list, []
+
+    def listed(path: str) -> list[str]:
+        calls.append(path)
+        if path == "/a" and calls.count("/a") == listing:
+            raise OSError(errno.EIO, "bad", path)
+        return plain(path)
+
+    disk.list = listed  # type: ignore[method-assign]
+    dirs = log_dirs(disk, ["/a", "/b"])
+    await dirs.start()
+    assert dirs.offline.keys() == {"/a"}
+    assert dirs.partitions.keys() == {places[1]}
+    await dirs.stop(1)
+
+
 # -- the end of a replica
 
 
