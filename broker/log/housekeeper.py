@@ -107,7 +107,7 @@ class Housekeeper(Service):
     async def _for_each(self, work: Callable[[PartitionLog], None]) -> None:
         """Something short for every partition, with a turn for the event loop now and then."""
         for number, partition in enumerate(list(self._dirs.partitions.values())):
-            if self._dirs.is_here(partition):
+            if self._dirs.is_here(partition) and partition.files.shareable:
                 with self._dirs.confined(partition, "looking after"):
                     work(partition)
             if number % SLICE == SLICE - 1:

@@ -65,6 +65,7 @@ class LogDirs:
         self._config_of = config_of
         self._new_id = new_id
         self._commits: dict[LogDir, GroupCommit] = {}
+        self._coming_and_going = asyncio.Lock()  # one replica at a time
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self.with_unsaved_snapshots: set[PartitionLog] = set()
         """Partitions that closed a segment; the housekeeper writes their snapshots."""
@@ -121,10 +122,12 @@ class LogDirs:
         self, partition: TopicPartition, topic_id: UUID | None, *, directory_id: UUID | None = None
     ) -> PartitionLog:
         """A new replica, in the dir asked for or else where the fewest partitions are."""
-        if partition in self.dir_of:
-            raise ValueError(f"{partition} is here already")
-        log_dir = self.place(directory_id)
-        self.dir_of[partition] = log_dir  # nobody else makes it meanwhile
+        async with self._coming_and_going:
+            if partition in self.dir_of:
+                raise ValueError(f"{partition} is here already")
+            return await self._create(partition, topic_id, self.place(directory_id))
+
+    async def _create(self, partition: TopicPartition, topic_id: UUID | None, log_dir: LogDir) -> PartitionLog:
         config, now_ms = self._config_of(partition.topic), self._clock.wall_ms()
         try:
             await log_dir.checkpoints.forget(partition, partial(self._offsets, log_dir))
@@ -150,11 +153,13 @@ class LogDirs:
 
     async def delete(self, partition: TopicPartition) -> None:
         """Take a replica away: its folder is renamed now and removed by the housekeeper later."""
-        await to_its_end(self._leave(partition, folders.DELETE_SUFFIX))
+        async with self._coming_and_going:
+            await to_its_end(self._leave(partition, folders.DELETE_SUFFIX))
 
     async def set_aside(self, partition: TopicPartition) -> None:
         """Keep a damaged replica's files under another name, so that a new one can be made."""
-        await to_its_end(self._leave(partition, folders.STRAY_SUFFIX))
+        async with self._coming_and_going:
+            await to_its_end(self._leave(partition, folders.STRAY_SUFFIX))
 
     async def _leave(self, partition: TopicPartition, suffix: str) -> None:
         """From now on nobody finds the partition, but its name is taken until everybody has left its files and its

@@ -385,6 +385,51 @@ def test_a_log_that_was_taken_away_touches_no_file_of_its_successor() -> None:
     assert offsets(new) == [0, 1, 2]
 
 
+def test_replicas_come_and_go_one_at_a_time() -> None:
+    for seed in range(12):
+        storage = Storage(seed)
+        log = storage.create(TP, 1, 40, "old")
+        storage.run(storage.dirs.save_checkpoints(*CHECKPOINTED))
+        work = [
+            storage.task(storage.dirs.truncate(log, 7)),
+            storage.task(storage.dirs.delete(TP)),
+            storage.task(storage.dirs.delete(TP)),
+            storage.task(storage.dirs.create(TP, UUID(int=2))),
+            storage.task(storage.dirs.delete(TP)),
+            storage.task(storage.dirs.create(TP, UUID(int=3))),
+        ]
+        storage.finish(work)
+        for task in work[1:]:
+            task.result()
+        assert storage.dirs.offline == {}
+        assert storage.dirs.partitions.keys() == {TP}
+        assert storage.dirs.topic_ids[TP] == UUID(int=3)
+        storage.append(storage.dirs.partitions[TP], 3, "new")
+        storage.kill()
+        storage.start()
+        assert storage.dirs.topic_ids[TP] == UUID(int=3)
+        assert storage.dirs.partitions[TP].end_offset == 3
+
+
+async def test_the_housekeeper_leaves_a_log_alone_that_a_thread_changes() -> None:
+    clock = ManualClock()
+    dirs = log_dirs(memory(), ["/a"], config=DURABLE, clock=clock)
+    await dirs.start()
+    keeper = Housekeeper(dirs, clock, HousekeepingOptions(producer_id_expiration_ms=1))
+    log = await dirs.create(TP, UUID(int=1))
+    log.append_as_leader(batch(1, producer_id=7, sequence=0), 0, clock.wall_ms())
+    clock.advance(3600)
+    async with log.files.alone("cut"):
+        segments, log.log.segments = log.log.segments, []  # as between two steps of a cut
+        await keeper.save_recovery_points()
+        await keeper.expire_producers()
+        log.log.segments = segments
+        assert list(log.store.state.entries) == [7]
+    await keeper.expire_producers()
+    assert list(log.store.state.entries) == []
+    await dirs.stop(1)
+
+
 def test_a_flush_of_a_removed_replica_fails_and_nothing_else() -> None:
     storage = Storage()
     log = storage.create(TP, 1, 4, "old")
