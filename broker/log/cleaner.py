@@ -72,11 +72,16 @@ class Cleaner(Service):
 
     async def serve(self) -> None:
         while True:
-            found = await self.dirtiest()
+            found = None
+            try:
+                found = await self.dirtiest()
+                if found is not None:
+                    await self.clean(*found)
+            except Exception as error:  # logs bear their own; what is left is a defect, which must not end the node
+                log.exception("log.cleaner.failed", error)
+                found = None
             if found is None:
                 await asyncio.sleep(self._options.backoff_ms / 1000)
-            else:
-                await self.clean(*found)
 
     async def stop(self) -> None:
         self._thread.shutdown(wait=False)

@@ -7,6 +7,7 @@ up without a second try.
 """
 
 import asyncio
+import errno
 from collections.abc import Callable, Iterable
 
 from rookery.broker.log.log_dir import LogDir
@@ -86,6 +87,9 @@ class GroupCommit:
                 self._wake()
         except LogDirFailed as error:
             self._on_failure(error)
+        except Exception as error:  # a defect: nobody may believe that anything became durable
+            unknown = OSError(errno.EIO, repr(error))
+            self._on_failure(LogDirFailed("flushing", self._dir.path, unknown))
         finally:
             self._round = None
 

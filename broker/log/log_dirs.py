@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from rookery.broker.log import folders
 from rookery.broker.log.config import TopicLogConfig
@@ -65,7 +66,7 @@ class LogDirs:
         self._config_of = config_of
         self._new_id = new_id
         self._commits: dict[LogDir, GroupCommit] = {}
-        self._coming_and_going = asyncio.Lock()  # one replica at a time
+        self._changing: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self.with_unsaved_snapshots: set[PartitionLog] = set()
         """Partitions that closed a segment; the housekeeper writes their snapshots."""
@@ -122,7 +123,7 @@ class LogDirs:
         self, partition: TopicPartition, topic_id: UUID | None, *, directory_id: UUID | None = None
     ) -> PartitionLog:
         """A new replica, in the dir asked for or else where the fewest partitions are."""
-        async with self._coming_and_going:
+        async with self._alone(partition):
             if partition in self.dir_of:
                 raise ValueError(f"{partition} is here already")
             return await self._create(partition, topic_id, self.place(directory_id))
@@ -142,6 +143,10 @@ class LogDirs:
             raise
         return opened
 
+    def _alone(self, partition: TopicPartition) -> asyncio.Lock:
+        """Replicas of one name come and go one after the other."""
+        return self._changing.setdefault(partition, asyncio.Lock())
+
     def place(self, directory_id: UUID | None = None) -> LogDir:
         """The dir for a new partition: the fewest partitions, then the order of log.dirs."""
         online = [log_dir for log_dir in self.dirs if log_dir.failure is None]
@@ -153,12 +158,12 @@ class LogDirs:
 
     async def delete(self, partition: TopicPartition) -> None:
         """Take a replica away: its folder is renamed now and removed by the housekeeper later."""
-        async with self._coming_and_going:
+        async with self._alone(partition):
             await to_its_end(self._leave(partition, folders.DELETE_SUFFIX))
 
     async def set_aside(self, partition: TopicPartition) -> None:
         """Keep a damaged replica's files under another name, so that a new one can be made."""
-        async with self._coming_and_going:
+        async with self._alone(partition):
             await to_its_end(self._leave(partition, folders.STRAY_SUFFIX))
 
     async def _leave(self, partition: TopicPartition, suffix: str) -> None:

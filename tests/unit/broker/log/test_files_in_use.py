@@ -22,7 +22,7 @@ from rookery.broker.log.retention import Retention
 from rookery.core.clock import ManualClock
 from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaError, KafkaStorageError
-from rookery.core.log import LogCorrupt, LogDirFailed, names
+from rookery.core.log import Log, LogCorrupt, LogDirFailed, names
 from rookery.core.log.log import KEPT_OPEN
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import NOW, batch
@@ -363,6 +363,44 @@ async def test_a_dir_that_cannot_be_listed_does_not_stop_the_others(listing: int
     await dirs.start()
     assert dirs.offline.keys() == {"/a"}
     assert dirs.partitions.keys() == {places[1]}
+    await dirs.stop(1)
+
+
+async def test_a_defect_in_a_flush_is_held_to_its_dir(monkeypatch: pytest.MonkeyPatch) -> None:
+    dirs = log_dirs(memory(), ["/a", "/b"], config=DURABLE)
+    await dirs.start()
+    log = await dirs.create(TP, UUID(int=1))
+    monkeypatch.setattr(Log, "flushed", lambda *_: 1 / 0)
+    log.append_as_leader(batch(), 0, NOW)
+    async with asyncio.timeout(30):
+        with pytest.raises(KafkaStorageError, match="division"):
+            await _durable(dirs, log)
+    assert dirs.offline.keys() == {"/a"}
+
+
+async def test_a_defect_in_a_background_job_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    dirs = log_dirs(memory(), ["/a"])
+    await dirs.start()
+    again = asyncio.Event()
+    calls: list[str] = []
+
+    async def fails(*_: object) -> None:
+        calls.append("")
+        if len(calls) == 6:
+            again.set()
+        raise ZeroDivisionError
+
+    keeper = Housekeeper(dirs, ManualClock(), HousekeepingOptions(tick_ms=1))
+    cleaner = Cleaner(dirs, keeper, ManualClock(), CleanerOptions(backoff_ms=1))
+    monkeypatch.setattr(Housekeeper, "tick", fails)
+    monkeypatch.setattr(Cleaner, "dirtiest", fails)
+    serving = [asyncio.create_task(service.serve()) for service in (keeper, cleaner)]
+    async with asyncio.timeout(30):
+        await again.wait()
+    assert not any(task.done() for task in serving)
+    for task in serving:
+        task.cancel()
+    await asyncio.gather(*serving, return_exceptions=True)
     await dirs.stop(1)
 
 
