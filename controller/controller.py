@@ -213,8 +213,8 @@ class Controller:
         self.sessions.begin(self.committed, now)
         self._upkeep.begin(now, self.committed)
         _log.info("controller.activated", node=self.settings.node_id, epoch=epoch, offset=self.committed.offset)
-        release = self.settings.release
-        self._do("activation", lambda image: decided(_first_records(image, release), None))
+        settings = self.settings
+        self._do("activation", lambda image: decided(_first_records(image, settings), None), heavy=True)
         self.run()
 
     def _deactivate(self) -> None:
@@ -323,10 +323,12 @@ class Controller:
         return NotControllerError(f"node {self.settings.node_id} is not the active controller; {known}")
 
 
-def _first_records(image: Image, release: Release) -> list[Record]:
+def _first_records(image: Image, settings: ControllerSettings) -> list[Record]:
     """What a new leader writes first: what a new cluster starts with, or a record that only shows where in the
-    log this epoch stands, so that later records are replayed once, at the offsets they get."""
-    return [NoOpRecord()] if image.features else [*features.bootstrap(release)]
+    log this epoch stands, so that later records are replayed once, at the offsets they get. What its own release or
+    configuration demands of the state it found follows."""
+    first = [NoOpRecord()] if image.features else features.bootstrap(settings.release)
+    return features.with_consequences(image, first, settings.defaults)
 
 
 def _decided(

@@ -131,7 +131,7 @@ class Dispatch:
         self, image: Image, request: q.UpdateFeaturesRequest
     ) -> Decision[q.UpdateFeaturesReply]:
         release, voters = self._controller.settings.release, self._controller.voter_features()
-        return features.update_features(image, request, release, voters)
+        return features.update_features(image, request, self._defaults, release, voters)
 
     def _producer_ids(
         self, image: Image, request: q.AllocateProducerIdsRequest

@@ -73,6 +73,9 @@ class MetadataFollower(Service):
         self._endpoint = next(self._bootstrap)
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._failures = 0
+        self._download_of: tuple[int, SnapshotId] | None = None
+        self._download = bytearray()
+        """What has arrived of a snapshot from the leader of an epoch; gone on with after a failure."""
 
     @property
     def leader(self) -> tuple[int, int, str]:
@@ -129,22 +132,26 @@ class MetadataFollower(Service):
         else:
             self._take(response)
             if tail.size > settings.tail_bytes_max:
-                tail.truncate(tail.committed)  # nothing gets committed: wait instead of hoarding
+                tail.drop_uncommitted()  # nothing gets committed: wait instead of hoarding
                 await self._pause()
 
     def _take(self, response: pb.FetchResponse) -> None:
         self._failures = 0
         self._round = response.round
         if response.HasField("diverging"):
-            self._tail.truncate(response.diverging.offset)
+            # Until both logs agree, nothing the leader says is about the records that are here.
+            self._tail.truncate(response.diverging.offset, response.diverging.epoch)
+            return
         self._tail.append(response.records)
         self._high_watermark = max(self._high_watermark, response.high_watermark)
         for batch in self._tail.take(response.high_watermark):
             self._listener.on_commit(batch)
 
     async def _fetch_snapshot(self, snapshot: SnapshotId) -> None:
-        data = bytearray()
-        size = 1
+        source = (self._leader.epoch, snapshot)
+        if self._download_of != source:
+            self._download_of, self._download = source, bytearray()
+        data, size = self._download, len(self._download) + 1
         while len(data) < size:
             request = pb.FetchSnapshotRequest(
                 caller=self._caller(),
@@ -159,6 +166,7 @@ class MetadataFollower(Service):
                 ):
                     if piece.error or piece.size > SNAPSHOT_BYTES_MAX:
                         self._learn(piece.leader)
+                        self._download_of = None
                         raise CorruptMessageError(f"snapshot {snapshot} of {piece.size} bytes: error {piece.error}")
                     data += piece.data
                     size = piece.size
@@ -167,6 +175,7 @@ class MetadataFollower(Service):
                     raise  # else a slow link took its time: go on from there
             if len(data) == before:
                 raise CorruptMessageError(f"snapshot {snapshot} ends at byte {before} of {size}")
+        self._download_of, self._download = None, bytearray()
         _, values = await asyncio.to_thread(read_snapshot, str(snapshot), bytes(data))
         self._tail.restart_at(snapshot)
         self._high_watermark = max(self._high_watermark, snapshot.end_offset)

@@ -67,15 +67,22 @@ class Tail:
                 taken.append(part.values)
         return taken
 
-    def truncate(self, end_offset: int) -> None:
-        """Forget what the leader does not have. ForkedError if that was committed."""
-        if end_offset < self.committed:
+    def truncate(self, end_offset: int, epoch: int) -> None:
+        """Forget what the leader does not have: of the epochs up to `epoch`, its log holds what ends at `end_offset`.
+        ForkedError if something else was committed here."""
+        if end_offset < self.committed or epoch < self._committed_epoch:
             raise ForkedError(
-                f"the leader's log parts from this one at offset {end_offset}, but records up to {self.committed} "
-                "were committed: the quorum has lost data, or this broker spoke to another cluster"
+                f"the leader's log parts from this one at offset {end_offset} of epoch {epoch}, but records up to "
+                f"{self.committed} of epoch {self._committed_epoch} were committed: the quorum has lost data, or this "
+                "broker spoke to another cluster"
             )
-        while self._parts and self._parts[-1].end_offset > end_offset:
+        while self._parts and (self._parts[-1].end_offset > end_offset or self._parts[-1].epoch > epoch):
             self.size -= self._parts.pop().size
+
+    def drop_uncommitted(self) -> None:
+        """Forget everything that waits; it can be fetched again."""
+        self._parts.clear()
+        self.size = 0
 
     def restart_at(self, snapshot: SnapshotId) -> None:
         """A snapshot took the place of everything before its end."""

@@ -31,6 +31,17 @@ class RaftConfig:
         """A leader that does not hear from a majority for so long resigns."""
         return 1.5 * self.fetch_timeout_ms
 
+    @property
+    def answer_wait_ms(self) -> float:
+        """How long to wait for an answer that nobody holds back: short enough for a second try before the leader is
+        given up."""
+        return min(self.request_timeout_ms, (self.fetch_timeout_ms - self.fetch_max_wait_ms) / 2)
+
+    @property
+    def standstill_ms(self) -> float:
+        """A driver whose timer fires so late did not run meanwhile: it ticks with `held_up`."""
+        return self.answer_wait_ms / 2
+
     def __post_init__(self) -> None:
         for name in self.__slots__:
             if getattr(self, name) <= 0:

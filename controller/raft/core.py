@@ -5,8 +5,9 @@ be carried out). The core reads no clock, draws no random number, opens nothing:
 (`now_ms`, monotonic, any origin, never going back) and randomness as a function. After each call the driver
 arms one timer for `next_deadline_ms()` and calls `tick` when it fires; early or late ticks are harmless.
 
-A broker runs the same core: a replica that is not in the voter set is an observer. It fetches, never stands
-for election, and finds the leader through the bootstrap servers.
+A replica that is not in the voter set is an observer: a controller that has no vote yet, or none any more. It
+fetches, never stands for election, and finds the leader through the bootstrap servers. (A broker reads the log with
+`broker.metadata.follower`.)
 
 Where things are: `replica` (state and transitions), `roles` (what each role holds), `election`, `leading`,
 `following`, `membership` (the decisions), `log`, `progress`, `quorum`, `voters` (the values they decide
@@ -57,7 +58,7 @@ class RaftCore:
         config: RaftConfig,
     ) -> None:
         """`bootstrap_voters` (from configuration) count only until the log or a snapshot holds a voter set;
-        empty on a broker. `state` is what was last persisted (storage refuses to start with a log but no
+        empty on an observer. `state` is what was last persisted (storage refuses to start with a log but no
         state). `random` returns floats in [0, 1). Call `tick` right after construction."""
         self.replica = Replica(me, bootstrap_voters, log, state, now_ms, random, config)
 
@@ -91,14 +92,15 @@ class RaftCore:
             case FetchSnapshotResponse():
                 following.on_fetch_snapshot_response(replica, message, now_ms)
 
-    def tick(self, now_ms: float) -> Ready:
-        """Time has passed."""
+    def tick(self, now_ms: float, *, held_up: bool = False) -> Ready:
+        """Time has passed. `held_up`: this process did not run meanwhile (see `RaftConfig.standstill_ms`), so what the
+        others sent is yet to be read and their silence proves nothing."""
         replica, before = self.replica, self.replica.role
         match before:
             case Leader():
-                leading.tick(replica, before, now_ms)
+                leading.tick(replica, before, held_up, now_ms)
             case Follower():
-                following.tick(replica, before, now_ms)
+                following.tick(replica, before, held_up, now_ms)
             case Unattached():
                 following.tick_unattached(replica, before, now_ms)
             case Prospective(ballot=ballot) | Candidate(ballot=ballot):

@@ -19,9 +19,11 @@ from rookery.controller.raft.metrics import RaftMetrics
 from rookery.controller.raft.ready import LogWrite, Ready, RoleChange, Send
 from rookery.controller.raft.storage import RaftStorage
 from rookery.core.clock import Clock
+from rookery.core.logs import get_logger
 from rookery.core.metadata_log import SnapshotId
 from rookery.core.to_its_end import to_its_end
 
+_log = get_logger("controller.raft")
 T = TypeVar("T")
 _TIMER_MIN_S = 0.001
 
@@ -116,8 +118,12 @@ class Engine:
 
     def _tick(self) -> None:
         self._timer = None
+        late_ms = self.now_ms() - self.core.next_deadline_ms()
+        held_up = late_ms >= self.core.replica.config.standstill_ms
+        if held_up:
+            _log.warning("raft.held_up", late_ms=round(late_ms))
         with suppress(RaftFatalError):  # `guard` has taken it down
-            self.input(self.core.tick)
+            self.input(lambda now_ms: self.core.tick(now_ms, held_up=held_up))
 
     async def _fail(self) -> None:
         await self._failure

@@ -49,7 +49,7 @@ def is_settled(replica: Replica) -> bool:
 def send_fetch(replica: Replica, to: int, wait_ms: int, round: int, now_ms: float) -> Outstanding:
     outstanding = Outstanding(
         correlation=replica.next_correlation(),
-        deadline_ms=now_ms + wait_ms + answer_wait_ms(replica),
+        deadline_ms=now_ms + wait_ms + replica.config.answer_wait_ms,
         fetch_offset=replica.log.end_offset,
         last_fetched_epoch=replica.log.last_epoch,
     )
@@ -68,13 +68,6 @@ def send_fetch(replica: Replica, to: int, wait_ms: int, round: int, now_ms: floa
     return outstanding
 
 
-def answer_wait_ms(replica: Replica) -> float:
-    """How long to wait for an answer that nobody holds back: short enough for a second try before the
-    leader is given up."""
-    config = replica.config
-    return min(config.request_timeout_ms, (config.fetch_timeout_ms - config.fetch_max_wait_ms) / 2)
-
-
 def search(replica: Replica, role: Unattached, now_ms: float) -> None:
     """An observer without a leader asks around."""
     role.search = send_fetch(replica, ANY_BOOTSTRAP, 0, 0, now_ms)
@@ -82,7 +75,7 @@ def search(replica: Replica, role: Unattached, now_ms: float) -> None:
 
 
 def fetch_snapshot(replica: Replica, role: Follower, download: Download, now_ms: float) -> None:
-    role.request = Outstanding(replica.next_correlation(), now_ms + answer_wait_ms(replica))
+    role.request = Outstanding(replica.next_correlation(), now_ms + replica.config.answer_wait_ms)
     request = FetchSnapshotRequest(
         sender=replica.me.id,
         correlation=role.request.correlation,
@@ -205,7 +198,10 @@ def begin_download(replica: Replica, role: Follower, snapshot: SnapshotId) -> No
             f"the leader of epoch {replica.epoch} offers a snapshot up to {snapshot.end_offset}, but records below "
             f"{replica.high_watermark} are committed: a voter has lost data; do not restart before its disk is checked"
         )
-    role.download = Download(snapshot)
+    known = replica.download
+    if known is None or (known.epoch, known.snapshot) != (replica.epoch, snapshot):
+        replica.download = Download(replica.epoch, snapshot)
+    role.download = replica.download
 
 
 def on_fetch_snapshot_response(replica: Replica, response: FetchSnapshotResponse, now_ms: float) -> None:
@@ -217,7 +213,7 @@ def on_fetch_snapshot_response(replica: Replica, response: FetchSnapshotResponse
         return
     role.request = None
     if response.refusal is not Refusal.NONE:
-        role.download = None
+        role.download = replica.download = None
         on_refusal(replica, role, response.leader_id, response.epoch, now_ms)
     elif response.position == download.position and (response.chunk or response.size == download.position):
         good_answer(replica, role, now_ms)
@@ -230,16 +226,16 @@ def take_chunk(replica: Replica, role: Follower, download: Download, response: F
     replica.out.snapshot_chunk = SnapshotChunk(download.snapshot, download.position, response.chunk)
     download.position += len(response.chunk)
     if download.position >= response.size:
-        role.download = None
+        role.download = replica.download = None
         replica.installing = replica.out.snapshot_install = download.snapshot
 
 
 # -- time ----------------------------------------------------------------------------------------------------
 
 
-def tick(replica: Replica, role: Follower, now_ms: float) -> None:
-    if not is_settled(replica):
-        # A slow disk of its own is no reason to blame the leader.
+def tick(replica: Replica, role: Follower, held_up: bool, now_ms: float) -> None:
+    if held_up or not is_settled(replica):
+        # A slow disk or a standstill of its own is no reason to blame the leader.
         role.fetch_deadline_ms = max(role.fetch_deadline_ms, now_ms + replica.config.fetch_timeout_ms / 2)
     elif now_ms >= role.fetch_deadline_ms:
         lose_leader(replica, now_ms)

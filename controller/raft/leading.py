@@ -276,7 +276,10 @@ def is_deposed(replica: Replica) -> bool:
     return not replica.is_voter and replica.high_watermark > replica.log.voters_offset
 
 
-def tick(replica: Replica, role: Leader, now_ms: float) -> None:
+def tick(replica: Replica, role: Leader, held_up: bool, now_ms: float) -> None:
+    if held_up:
+        # What the others sent while this node stood still is yet to be read.
+        role.check_quorum_ms = max(role.check_quorum_ms, now_ms + replica.config.fetch_timeout_ms / 2)
     if now_ms >= role.check_quorum_ms:
         role.check_quorum_ms = quorum_contact_ms(replica, role, now_ms) + replica.config.check_quorum_timeout_ms
         if now_ms >= role.check_quorum_ms:

@@ -28,6 +28,7 @@ from rookery.controller.raft.ready import (
 from rookery.controller.raft.roles import (
     NEXT_IN_EPOCH,
     Candidate,
+    Download,
     Follower,
     Leader,
     Prospective,
@@ -76,6 +77,8 @@ class Replica:
         """The leader of this epoch has left for good: who still names it is behind."""
         self.high_watermark = self.log.snapshot.end_offset if self.log.snapshot else 0
         self.installing: SnapshotId | None = None
+        self.download: Download | None = None
+        """What has arrived of a snapshot; gone on with if its leader is found again."""
         self.elections_lost = 0
         self.out = Outbox.empty()
         self._correlation = int(random() * 2**32)

@@ -76,9 +76,10 @@ class Candidate:
 
 @dataclass(slots=True)
 class Download:
-    """A snapshot on its way from this leader; another leader's file may differ in bytes, so it is not
-    continued."""
+    """A snapshot on its way from the leader of `epoch`; another leader's file may differ in bytes, so it is not
+    continued with one."""
 
+    epoch: int
     snapshot: SnapshotId
     position: int = 0
 

@@ -21,7 +21,8 @@ from rookery.core.metadata.image import FeatureRange
 from rookery.proto import raft_pb2 as pb
 from rookery.proto import raft_pb2_grpc
 
-PIECE_BYTES = 256 << 10
+PIECE_BYTES = 16 << 10
+"""So small that one arrives in time on a slow link, too: whatever arrived counts."""
 CHANGE_WAIT_MS_MAX = 60_000
 Ask = Callable[[int], m.Request]
 """Makes the core's request, given the correlation to put into it."""

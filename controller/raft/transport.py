@@ -7,10 +7,10 @@ is the first sign of the leader's death.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -30,6 +30,7 @@ _log = get_logger("controller.raft.transport")
 FETCH_BYTES_MAX = 8 << 20
 FETCH_BYTES_MIN = 64 << 10
 CHANNELS_MAX = 64
+T = TypeVar("T")
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 """Starts a task in somebody's task group."""
 
@@ -127,8 +128,8 @@ class Transport:
                 self._note(peer, to, request, error.code())
                 if name_is_unknown(error) and self._peers.get(endpoint) is peer:
                     del self._peers[endpoint]
-        except (ConnectionError, CorruptMessageError, ValueError) as error:
-            self._failed(to, endpoint, request, str(error))
+        except (ConnectionError, TimeoutError, CorruptMessageError, ValueError) as error:
+            self._failed(to, endpoint, request, str(error) or type(error).__name__)
         else:
             if peer is not None:
                 peer.answered = True
@@ -169,9 +170,22 @@ class Transport:
                 return to_wire.read_fetch_response(request, fetched)
             case m.FetchSnapshotRequest():
                 stream = stub.FetchSnapshot(to_wire.snapshot_request(speaker, request, to), timeout=patience_s)
-                return to_wire.read_snapshot_pieces(request, [piece async for piece in stream])
+                return to_wire.read_snapshot_pieces(request, await self._arrived(stream))
             case _:
                 raise TypeError(f"{type(request).__name__} is not a request")
+
+    async def _arrived(self, stream: AsyncIterable[T]) -> list[T]:
+        """The pieces that arrive before the core gives the request up: on a slow link not all that were sent. The core
+        goes on behind them."""
+        pieces: list[T] = []
+        try:
+            async with asyncio.timeout(0.8 * self._config.answer_wait_ms / 1000):
+                async for piece in stream:
+                    pieces.append(piece)
+        except (TimeoutError, grpc.aio.AioRpcError):
+            if not pieces:
+                raise
+        return pieces
 
     def _peer(self, endpoint: str, spawn: Spawn) -> _Peer:
         if endpoint not in self._peers:

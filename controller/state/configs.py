@@ -6,7 +6,8 @@ from functools import partial
 from rookery.controller.state.config_rules import ConfigRules
 from rookery.controller.state.decision import Decision, decided, replayed
 from rookery.controller.state.defaults import Defaults
-from rookery.controller.state.partitions import NOTHING, Electorate
+from rookery.controller.state.elr import MIN_ISR, check_min_isr
+from rookery.controller.state.partitions import Electorate
 from rookery.core.config.options import Option, as_text
 from rookery.core.errors import (
     BrokerIdNotRegisteredError,
@@ -26,6 +27,9 @@ from rookery.core.metadata.requests import (
     ConfigEntry,
     ConfigOp,
 )
+
+_RULES = (MIN_ISR, "unclean.leader.election.enable")
+"""Options by which leaders are elected."""
 
 
 def alter_configs(
@@ -49,7 +53,7 @@ def alter_configs(
     reply = AlterConfigsReply(tuple(answers))
     if request.validate_only:
         return decided((), reply)
-    return decided((*records, *_after_min_isr_change(image, records, defaults)), reply)
+    return decided((*records, *_after_new_rules(image, records, defaults)), reply)
 
 
 def topic_config_records(
@@ -86,11 +90,14 @@ def _alter(
         named.add(change.name)
         effective = partial(_effective, image, resource, defaults=defaults)
         wanted[change.name] = _value(rules, resource, change, effective)
-    return [
+    records = [
         ConfigRecord(*resource, name, value)
         for name, value in wanted.items()
         if current.get(name) != value
     ]
+    for record in records:
+        check_min_isr(image, record)
+    return records
 
 
 def _check_exists(image: Image, resource: ConfigResource) -> None:
@@ -148,23 +155,18 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _after_min_isr_change(
+def _after_new_rules(
     image: Image, records: list[ConfigRecord], defaults: Defaults
 ) -> list[PartitionChangeRecord]:
-    """Where fewer replicas in sync suffice from now on, the high watermark may pass the eligible ones: they
-    must leave the ELR in the same batch."""
+    """What new rules mean for partitions, in the same batch. Where fewer replicas in sync suffice from now on, the
+    high watermark may pass the eligible ones: they must leave the ELR. Where an unclean election is allowed from now
+    on, it is held."""
     touched = {
-        (record.resource_type, record.resource_name)
-        for record in records
-        if record.name == "min.insync.replicas"
+        ConfigResource(record.resource_type, record.resource_name) for record in records if record.name in _RULES
     }
     if not touched:
         return []
-    electorate = Electorate(replayed(image, records), defaults)
-    everywhere = (ResourceType.BROKER, "") in touched
-    changes = (
-        electorate.change(topic, index, partition, NOTHING)
-        for topic, index, partition in image.partitions()
-        if partition.elr and (everywhere or (ResourceType.TOPIC, topic.name) in touched)
+    everywhere = ConfigResource(ResourceType.BROKER, "") in touched
+    return Electorate(replayed(image, records), defaults).reconsidered(
+        lambda topic: everywhere or ConfigResource(ResourceType.TOPIC, topic.name) in touched
     )
-    return [change for change in changes if change is not None]

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from rookery.controller.state.decision import Decision, decided
+from rookery.controller.state.decision import Decision, decided, replayed
+from rookery.controller.state.defaults import Defaults
+from rookery.controller.state.elr import settled_min_isr
+from rookery.controller.state.partitions import Electorate
 from rookery.core.errors import (
     ErrorCode,
     InvalidUpdateVersionError,
@@ -12,7 +15,7 @@ from rookery.core.errors import (
 )
 from rookery.core.metadata.features import METADATA_VERSION, RELEASE, Release, not_understood
 from rookery.core.metadata.image import FeatureRange, Image
-from rookery.core.metadata.records import FeatureLevelRecord
+from rookery.core.metadata.records import FeatureLevelRecord, Record
 from rookery.core.metadata.requests import (
     FeatureAnswer,
     FeatureUpdate,
@@ -41,6 +44,7 @@ def check_supported(image: Image, features: Sequence[FeatureRange], broker_id: i
 def update_features(
     image: Image,
     request: UpdateFeaturesRequest,
+    defaults: Defaults,
     release: Release = RELEASE,
     voters: Mapping[int, Sequence[FeatureRange] | None] = MappingProxyType({}),
 ) -> Decision[UpdateFeaturesReply]:
@@ -56,8 +60,22 @@ def update_features(
         else:
             answers.append(FeatureAnswer(update.name))
     failed = any(answer.error != ErrorCode.NONE for answer in answers)
-    records = [FeatureLevelRecord(update.name, update.level) for update in request.updates]
-    return decided(() if failed or request.validate_only else records, UpdateFeaturesReply(tuple(answers)))
+    reply = UpdateFeaturesReply(tuple(answers))
+    if failed or request.validate_only:
+        return decided((), reply)
+    return decided(with_consequences(image, _levels(request), defaults), reply)
+
+
+def with_consequences(image: Image, records: Sequence[Record], defaults: Defaults) -> list[Record]:
+    """`records` change what is switched on, and more has to follow in the same batch: what ELR rests on, and
+    partitions that are decided by other rules."""
+    configs = settled_min_isr(replayed(image, records), defaults)
+    after = replayed(image, [*records, *configs])
+    return [*records, *configs, *Electorate(after, defaults).reconsidered()]
+
+
+def _levels(request: UpdateFeaturesRequest) -> list[FeatureLevelRecord]:
+    return [FeatureLevelRecord(update.name, update.level) for update in request.updates]
 
 
 def _check(image: Image, update: FeatureUpdate, everybody: _Everybody) -> None:

@@ -5,6 +5,7 @@ in sync ⊆ replicas; the leader is in sync; ELR and ISR are disjoint; ELR is em
 sync; the leader epoch rises exactly when the leader changes or a replica is removed.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -57,12 +58,20 @@ class Electorate:
         after = self._next(partition, wanted, rules)
         return _record(topic.id, index, partition, after)
 
-    def without_leader(self, topic: Topic, index: int, partition: Partition) -> PartitionChangeRecord | None:
-        """Another try to elect a leader, now that a broker is back."""
-        return self.change(topic, index, partition, NOTHING)
+    def reconsidered(self, concerned: Callable[[Topic], bool] = lambda topic: True) -> list[PartitionChangeRecord]:
+        """After a change of the rules: what depends on them, partitions without a leader or with eligible replicas,
+        is decided once more."""
+        changes = (
+            self.change(topic, index, partition, NOTHING)
+            for topic, index, partition in self.image.partitions()
+            if (partition.elr or partition.last_known_elr or not partition.has_leader) and concerned(topic)
+        )
+        return [change for change in changes if change is not None]
 
     def _next(self, old: Partition, wanted: Wanted, rules: TopicRules) -> Partition:
         draft = _completed(_draft(old, wanted), rules)
+        if not rules.elr and not draft.isr:
+            draft = _without_elr(old, draft, wanted.lost, rules)
         eligible = _eligible(old, draft, wanted.lost) if rules.elr else ()
         elected = self._elect(old, draft, eligible, wanted.election, rules)
         if elected.leader == NO_NODE:
@@ -117,6 +126,18 @@ def _completed(draft: Partition, rules: TopicRules) -> Partition:
         removing_replicas=(),
         directories=draft.directories_of(replicas),
     )
+
+
+def _without_elr(old: Partition, draft: Partition, lost: Ids, rules: TopicRules) -> Partition:
+    """ELR was switched off while nobody was in sync. From now on the last in sync stay noted as such: that is what
+    the eligible replicas are, or the last leader there was, who may lack records."""
+    isr = tuple(broker for broker in draft.replicas if broker in old.elr and broker not in lost)
+    if isr or not rules.last_known_leader:
+        return draft._replace(isr=isr)
+    last = tuple(broker for broker in old.last_known_elr if broker in draft.replicas)
+    if not last:
+        return draft
+    return draft._replace(isr=last, leader_recovery_state=LeaderRecoveryState.RECOVERING)
 
 
 def _eligible(old: Partition, draft: Partition, lost: Ids) -> Ids:

@@ -1,5 +1,8 @@
 """Moving replicas: added ones join first, removed ones leave when all added are in sync; until then it can be
-taken back. Completion itself happens in partitions.py, with whatever change makes it possible."""
+taken back. Completion itself happens in partitions.py, with whatever change makes it possible.
+
+Another target may be named while a reassignment is under way. What the first one has added and brought in sync is
+removed like any other replica, only when the new target is in sync: it may be all there is of the data."""
 
 from rookery.controller.state.decision import Decision, decided
 from rookery.controller.state.defaults import Defaults
@@ -78,14 +81,14 @@ def _reassign(
 
 def _begun(image: Image, partition: Partition, target: tuple[int, ...], other_factor: bool) -> Wanted:
     check_replicas(image, target)
+    factor = len(partition.replicas) - len(partition.removing_replicas)
+    if not other_factor and len(target) != factor:
+        raise InvalidReplicationFactorError(f"the partition has {factor} replicas, not {len(target)}")
     before = _original(partition)
-    if not other_factor and len(target) != len(before):
-        raise InvalidReplicationFactorError(f"the partition has {len(before)} replicas, not {len(target)}")
-    removing = tuple(broker for broker in before if broker not in target)
-    replicas = (*target, *removing)
+    holding = (*before, *partition.isr, *partition.elr)
+    removing = tuple(broker for broker in partition.replicas if broker in holding and broker not in target)
     return Wanted(
-        replicas=replicas,
-        isr=tuple(broker for broker in partition.isr if broker in replicas),
+        replicas=(*target, *removing),
         adding=tuple(broker for broker in target if broker not in before),
         removing=removing,
     )

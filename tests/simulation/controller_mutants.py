@@ -141,7 +141,7 @@ MUTANTS = [
     Mutant(
         "lowering min.insync.replicas keeps the ELR",
         ("M4",),
-        _swap(configs, "_after_min_isr_change", _always([])),
+        _swap(configs, "_after_new_rules", _always([])),
         6,
     ),
 ]

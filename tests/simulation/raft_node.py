@@ -4,6 +4,7 @@ network."""
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Protocol
 
@@ -59,6 +60,7 @@ class SimNode:
         self.clock_rate = 1.0 + world.swarm.drift * (2 * world.rng.random() - 1)
         self.core: RaftCore | None = None
         self.paused = False
+        self.thawed_ms = float("-inf")
         self.slow_until_ms = 0.0
         self.incarnation = 0
         self._reset()
@@ -192,6 +194,7 @@ class SimNode:
         if not self.paused:
             return
         self.paused = False
+        self.thawed_ms = self.world.loop.now_ms
         waiting, self.inbox = self.inbox, []
         self.timer_ms = float("inf")
         incarnation = self.incarnation
@@ -199,7 +202,9 @@ class SimNode:
             if incarnation == self.incarnation:
                 self.receive(message)
         if self.core is not None:
-            self.call(self.core.tick)
+            late_ms = self.local_ms() - self.core.next_deadline_ms()
+            held_up = late_ms >= self.core.replica.config.standstill_ms
+            self.call(partial(self.core.tick, held_up=held_up))
 
     # -- carrying out, in order ------------------------------------------------------------------------------
 

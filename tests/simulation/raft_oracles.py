@@ -226,7 +226,7 @@ class Oracles:
             f"{node.disk.key} still leads epoch {node.epoch}, though it was removed at {offset}",
         )
         heard = sorted(now_ms if voter.id == node.id else last_heard_ms(node, voter.key) for voter in voters)
-        silent_ms = now_ms - heard[(len(heard) - 1) // 2]
+        silent_ms = now_ms - max(heard[(len(heard) - 1) // 2], node.thawed_ms)  # what it could not hear does not count
         ensure(
             silent_ms <= patience_ms,
             "R10",

@@ -151,7 +151,7 @@ class OneNodeCluster:
         return list_reassignments(self.image, request)
 
     async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesReply:
-        decision = update_features(self.image, request)
+        decision = update_features(self.image, request, Defaults())
         return decision.reply(self.commit(decision.records))
 
     async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasReply:

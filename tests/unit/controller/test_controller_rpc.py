@@ -291,7 +291,7 @@ async def test_a_snapshot_is_written_off_the_loop(pair: tuple[Served, Served], c
     pair[1].loop._take_snapshot(pair[1].image)
     await until(lambda: pair[1].quorum.snapshot is not None)
     assert pair[1].quorum.snapshot is not None
-    assert len(pair[1].quorum.snapshot[1]) == 3  # two features and a broker
+    assert len(pair[1].quorum.snapshot[1]) == 4  # two features, the cluster's min.insync.replicas and a broker
 
 
 async def test_a_bug_in_a_handler_ends_the_service(

@@ -11,6 +11,8 @@ import grpc.aio
 import pytest
 
 from rookery.broker.metadata.follower import FollowerSettings, MetadataFollower
+from rookery.controller.raft.batches import data_batch
+from rookery.proto import raft_pb2 as pb
 from tests.unit.controller.raft_driver.nodes import CLUSTER_ID, Member, Nodes, Words, nodes, until
 from tests.unit.controller.raft_driver.test_node import snapshot, words
 from tests.unit.core.net.test_grpc_channel import UNKNOWN
@@ -134,3 +136,38 @@ async def test_a_controller_whose_name_is_unknown_is_looked_up_anew(tmp_path: Pa
         made._stub()
         first = made._channels[UNKNOWN]
         await until("another channel", lambda: made._channels.get(UNKNOWN, first) is not first)
+
+
+class Scripted:
+    """A leader whose answers are given; it keeps what it was asked."""
+
+    def __init__(self, *answers: pb.FetchResponse) -> None:
+        self.asked: list[tuple[int, int]] = []
+        self._answers = iter(answers)
+
+    async def Fetch(self, request: pb.FetchRequest, timeout: float) -> pb.FetchResponse:
+        self.asked.append((request.log_end.offset, request.log_end.epoch))
+        answer = next(self._answers, None)
+        if answer is None:
+            await asyncio.Event().wait()
+        assert answer is not None
+        return answer
+
+
+@pytest.mark.invariant("M12")
+async def test_nothing_is_taken_from_an_answer_of_a_leader_whose_log_differs(tmp_path: Path) -> None:
+    """A record of a deposed leader lies within what the new one has committed: it must never be applied."""
+    leader = pb.Leader(id=1, epoch=5, endpoint="nowhere:1")
+    shared, lost = bytes(data_batch([b"a"], 0, 0, 2)), bytes(data_batch([b"lost"], 0, 1, 4))
+    kept = bytes(data_batch([b"kept"], 0, 1, 3))
+    first = pb.FetchResponse(leader=leader, records=shared + lost, high_watermark=1)
+    diverging = pb.FetchResponse(
+        leader=leader, high_watermark=7, diverging=pb.LogPosition(offset=7, epoch=3), records=lost
+    )
+    last = pb.FetchResponse(leader=leader, records=kept, high_watermark=2)
+    quorum = Scripted(first, diverging, last)
+    async with follower(Nodes(tmp_path, 1)) as (made, heard):
+        made._stub = lambda: quorum  # type: ignore[method-assign]
+        await until("all answers are taken", lambda: len(quorum.asked) == 4)
+        assert heard.values == [b"a", b"kept"]
+    assert quorum.asked == [(0, 0), (2, 4), (1, 2), (2, 3)]

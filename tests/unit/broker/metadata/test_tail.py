@@ -47,12 +47,27 @@ def test_what_the_leader_does_not_have_is_forgotten_unless_it_was_committed() ->
     tail = Tail()
     tail.append(batch(0, b"a") + batch(1, b"old", epoch=1) + batch(2, b"old", epoch=1))
     tail.take(1)
-    tail.truncate(1)
+    tail.truncate(1, 1)
     assert (tail.end_offset, tail.end_epoch, tail.size) == (1, 1, 0)
     tail.append(batch(1, b"new", epoch=2))
     assert [found.values for found in tail.take(2)] == [(b"new",)]
-    with pytest.raises(ForkedError, match="records up to 2 were committed"):
-        tail.truncate(1)
+    with pytest.raises(ForkedError, match="records up to 2 of epoch 2 were committed"):
+        tail.truncate(1, 2)
+    with pytest.raises(ForkedError):
+        tail.truncate(5, 1)
+
+
+@pytest.mark.invariant("M12")
+def test_records_of_an_epoch_that_the_leader_does_not_have_are_forgotten_wherever_they_end() -> None:
+    tail = Tail()
+    tail.append(batch(0, b"a") + batch(1, b"b") + batch(2, b"lost", epoch=2) + batch(3, b"lost", epoch=3))
+    tail.take(1)
+    tail.truncate(9, 2)
+    assert (tail.end_offset, tail.end_epoch) == (3, 2)
+    tail.truncate(9, 1)
+    assert (tail.end_offset, tail.end_epoch) == (2, 1)
+    tail.drop_uncommitted()
+    assert (tail.end_offset, tail.size) == (1, 0)
 
 
 def test_a_snapshot_replaces_everything() -> None:

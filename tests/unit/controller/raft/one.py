@@ -101,6 +101,11 @@ class One:
         self.now_ms += ms
         return self.took(self.core.tick(self.now_ms))
 
+    def stand_still(self, ms: float) -> Ready:
+        """The process does not run for so long; then its timer fires before anything that arrived meanwhile is read."""
+        self.now_ms += ms
+        return self.took(self.core.tick(self.now_ms, held_up=True))
+
     def timeout(self) -> Ready:
         """Wait until the core has something to do."""
         self.now_ms = max(self.now_ms, self.core.next_deadline_ms())

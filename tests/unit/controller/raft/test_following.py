@@ -112,6 +112,25 @@ def test_a_slow_disk_of_its_own_is_not_the_leaders_fault() -> None:
     assert only(one.flush(), FetchRequest).fetch_offset == 1
 
 
+@pytest.mark.invariant("R10")
+def test_a_standstill_of_its_own_is_not_the_leaders_fault() -> None:
+    one = One()
+    one.follow()
+    fetch = only(one.stand_still(60_000), FetchRequest)
+    assert one.role == "follower"
+    one.step(answer(fetch, batches=(opening(0, 1),)))
+    one.wait(1999)
+    assert one.role == "follower"
+
+
+def test_a_leader_that_stays_silent_after_a_standstill_is_given_up() -> None:
+    one = One()
+    one.follow()
+    one.stand_still(60_000)
+    one.wait(1000)
+    assert one.role == "prospective"
+
+
 def test_a_leader_that_left_is_not_asked_again() -> None:
     one = One()
     one.step(answer(one.follow(), refusal=Refusal.NOT_LEADER_OR_FOLLOWER, leader_id=-1))
@@ -224,6 +243,20 @@ def test_a_download_starts_anew_with_another_leader() -> None:
     fetch = one.follow(leader=3, epoch=2)
     ready = one.step(answer(fetch, leader=3, snapshot=SNAPSHOT))
     assert only(ready, FetchSnapshotRequest).position == 0
+
+
+@pytest.mark.invariant("R15")
+def test_a_download_goes_on_where_it_was_when_its_leader_is_found_again() -> None:
+    one = One()
+    request = only(one.step(answer(one.follow(), snapshot=SNAPSHOT)), FetchSnapshotRequest)
+    one.step(chunk(request, b"abc", 5))
+    one.wait(2000)
+    assert one.role == "prospective"
+    fetch = only(one.step(begin_epoch(2, 1, key(1))), FetchRequest)
+    request = only(one.step(answer(fetch, snapshot=SNAPSHOT)), FetchSnapshotRequest)
+    assert request.position == 3
+    ready = one.step(chunk(request, b"de", 5))
+    assert (ready.snapshot_chunk, ready.snapshot_install) == (SnapshotChunk(SNAPSHOT, 3, b"de"), SNAPSHOT)
 
 
 def test_a_snapshot_that_is_gone_is_asked_for_anew() -> None:

@@ -183,6 +183,24 @@ def test_downloading_a_snapshot_is_a_sign_of_life() -> None:
 
 
 @pytest.mark.invariant("R10")
+def test_it_does_not_blame_the_others_for_its_own_standstill() -> None:
+    one = led()
+    one.stand_still(60_000)
+    assert one.role == "leader"
+    one.fetched(2)
+    one.wait(1000)
+    assert one.role == "leader"
+
+
+@pytest.mark.invariant("R10")
+def test_a_majority_that_stays_silent_after_a_standstill_is_given_up() -> None:
+    one = led()
+    one.stand_still(60_000)
+    one.wait(1000)
+    assert one.role == "unattached"
+
+
+@pytest.mark.invariant("R10")
 def test_alone_it_never_resigns() -> None:
     one = One(voters=voter_set(1))
     one.lead()

@@ -10,10 +10,11 @@ import pytest
 from rookery.controller.quorum import SnapshotId
 from rookery.controller.raft.service import NotServingError
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
+from rookery.core.clock import SystemClock
 from rookery.core.disk import MemoryDisk
 from rookery.core.errors import NotControllerError, RecordListTooLargeError, RequestTimedOutError
 from rookery.core.log import LogDirFailed
-from tests.unit.controller.raft_driver.nodes import Member, Nodes, nodes, until
+from tests.unit.controller.raft_driver.nodes import FAST, Member, Nodes, nodes, until
 from tests.unit.core.net.test_grpc_channel import UNKNOWN
 
 
@@ -223,3 +224,34 @@ async def test_metrics_have_the_names_dashboards_ask_for(tmp_path: Path) -> None
         assert (value(prefix + "commit_latency_avg") or 0) > 0
         assert (value(prefix + "append_records_rate") or 0) > 0
         assert (value(prefix + "election_latency_avg") or 0) > 0
+
+
+class Jumping(SystemClock):
+    """Jumps ahead, as the clock of a machine seems to that stood still."""
+
+    jumped_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.jumped_s
+
+
+@pytest.mark.invariant("R10")
+async def test_a_standstill_of_the_whole_machine_elects_nobody(tmp_path: Path) -> None:
+    cluster, clock = Nodes(tmp_path, 3), Jumping()
+    try:
+        for member in cluster.members:
+            member.node._clock = clock
+            await member.start()
+        leader = await cluster.leader()
+        leader.propose(b"before")
+        await cluster.all_have([b"before"])
+        office = leader.words.leader
+        clock.jumped_s = 10 * FAST.fetch_timeout_ms / 1000
+        ticked = leader.node.running().engine.core.next_deadline_ms
+        await until("all timers fired", lambda: ticked() > clock.monotonic() * 1000)
+        leader.propose(b"after")
+        await cluster.all_have([b"before", b"after"])
+        assert [member.words.leader for member in cluster.members] == [office] * 3
+    finally:
+        for member in cluster.members:
+            await member.stop()

@@ -160,3 +160,43 @@ def test_lowering_min_isr_empties_the_elr_in_the_same_batch(resource: tuple[int,
         assert the_partition(image).elr == (2,)
     _, later = alter(image, ConfigChange("min.insync.replicas", SET, "1"), resource=resource)
     assert the_partition(later).elr == ()
+
+
+@pytest.mark.invariant("M4")
+@pytest.mark.parametrize(
+    ("resource", "change"),
+    [
+        ((BROKER, "1"), ConfigChange("min.insync.replicas", SET, "1")),
+        ((BROKER, ""), ConfigChange("min.insync.replicas", DELETE)),
+    ],
+)
+def test_with_elr_leaders_and_controller_count_with_one_min_isr(
+    resource: tuple[int, str], change: ConfigChange
+) -> None:
+    _, image = alter(one_topic(), ConfigChange("min.insync.replicas", SET, "2"), resource=(BROKER, ""))
+    answer, later = alter(image, change, resource=resource)
+    assert ErrorCode(answer.error).name == "INVALID_CONFIG"
+    assert "while eligible.leader.replicas.version is on" in (answer.message or "")
+    assert later.configs == image.configs
+    answer, _ = alter(image, ConfigChange("log.cleaner.threads", SET, "2"), resource=(BROKER, ""), replace=True)
+    assert ErrorCode(answer.error).name == "INVALID_CONFIG", "the older API would remove what it does not name"
+
+
+def test_without_elr_a_broker_may_have_its_own_min_isr() -> None:
+    image = with_partition(cluster(elr=False), Partition((1, 2, 3), (1, 2, 3), 1))
+    answer, later = alter(image, ConfigChange("min.insync.replicas", SET, "1"), resource=(BROKER, "1"))
+    assert answer.error == 0
+    assert dict(later.config(BROKER, "1")) == {"min.insync.replicas": "1"}
+
+
+@pytest.mark.parametrize("resource", [(TOPIC, "t"), (BROKER, "")])
+@pytest.mark.parametrize("elr", [True, False])
+def test_an_unclean_election_that_is_allowed_is_held_at_once(resource: tuple[int, str], elr: bool) -> None:
+    isr, eligible = ((), (3,)) if elr else ((3,), ())
+    lost = Partition((1, 2, 3), isr, -1, elr=eligible)
+    image = with_partition(cluster(fenced=(3,), elr=elr), lost, min_isr=1)
+    if resource == (BROKER, ""):
+        _, image = alter(image, ConfigChange("unclean.leader.election.enable", DELETE))
+    assert not the_partition(image).has_leader
+    _, later = alter(image, ConfigChange("unclean.leader.election.enable", SET, "true"), resource=resource)
+    assert (the_partition(later).leader, the_partition(later).isr) == (1, (1,))

@@ -3,6 +3,7 @@
 import pytest
 
 from rookery.controller.state.defaults import Defaults
+from rookery.controller.state.partitions import Electorate, Wanted
 from rookery.controller.state.reassignment import list_reassignments, reassign_partitions
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.image import Image, Partition
@@ -12,7 +13,7 @@ from rookery.core.metadata.requests import (
     Reassignment,
     ReassignPartitionsRequest,
 )
-from tests.unit.controller.state.clusters import after, cluster, the_partition, with_partition
+from tests.unit.controller.state.clusters import TOPIC, after, cluster, the_partition, with_partition
 
 BROKERS = (1, 2, 3, 4, 5)
 
@@ -108,3 +109,39 @@ def test_unknown_and_repeated_partitions() -> None:
     decision = reassign_partitions(image, request, Defaults())
     errors = [ErrorCode(answer.error).name for answer in decision.reply(image).partitions]
     assert errors == ["UNKNOWN_TOPIC_OR_PARTITION", "NONE", "INVALID_REQUEST"]
+
+
+@pytest.mark.invariant("P16")
+@pytest.mark.parametrize(("isr", "elr"), [((5,), ()), ((), (5,))])
+def test_another_target_keeps_what_the_first_one_has_brought_in_sync(
+    isr: tuple[int, ...], elr: tuple[int, ...]
+) -> None:
+    leader = isr[0] if isr else -1
+    moving = Partition((5, 4, 1, 2), isr, leader, elr=elr, adding_replicas=(5, 4), removing_replicas=(1, 2))
+    fenced = () if isr else (5,)
+    image = with_partition(cluster(BROKERS, fenced=fenced), moving, min_isr=1)
+    error, later = reassign(image, (3, 1), any_factor=False)
+    found = the_partition(later)
+    assert error == "NONE"
+    assert (found.isr, found.elr, found.leader) == (isr, elr, leader)
+    assert found.replicas == (3, 1, 5, 2), "4 has nothing yet, so it goes at once"
+    assert (found.adding_replicas, found.removing_replicas) == ((3,), (5, 2))
+
+
+def test_it_ends_when_the_last_target_is_in_sync() -> None:
+    moving = Partition((5, 1), (5, 1), 1, adding_replicas=(5,), removing_replicas=(1,))
+    image = with_partition(cluster(BROKERS), moving, min_isr=1)
+    # 5 came in sync with the request that named another target
+    _, image = reassign(image, (3,))
+    joined = Wanted(isr=(1, 3, 5))
+    change = Electorate(image, Defaults()).change(image.topics[TOPIC], 0, the_partition(image), joined)
+    assert change is not None
+    found = the_partition(after(image, [change]))
+    assert (found.replicas, found.isr, found.leader, found.reassigning) == ((3,), (3,), 3, False)
+
+
+def test_a_target_with_another_factor_is_the_factor_from_then_on() -> None:
+    moving = Partition((4, 5, 1), (1,), 1, adding_replicas=(4, 5), removing_replicas=(1,))
+    image = with_partition(cluster(BROKERS), moving)
+    assert reassign(image, (2, 3), any_factor=False)[0] == "NONE"
+    assert reassign(image, (2,), any_factor=False)[0] == "INVALID_REPLICATION_FACTOR"
