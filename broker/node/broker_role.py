@@ -130,7 +130,7 @@ class BrokerRole:
         )
         retry = BackoffSettings(FIRST_PAUSE_S, settings[keys.REPLICA_FETCH_BACKOFF_MS] / 1000)
         self._peers = {
-            purpose: Peers(f"broker-{meta.node_id}-{purpose}", network=network, limits=limits, rng=Random())
+            purpose: Peers(f"broker-{meta.node_id}-{purpose}", network=network, limits=limits, rng=self._rng)
             for purpose, limits in (
                 ("fetcher", PeerLimits(backoff=retry)),
                 ("lag", PeerLimits(connect_timeout_s=LAG_TIMEOUT_S)),

@@ -292,7 +292,16 @@ class SimServer:
             call.link.served[call] = self._calls[call] = None
             self._idle.clear()
             call.serving = self._control.loop.create_task(self._serve(call, data), name=f"serve {call.path}")
+            call.serving.add_done_callback(lambda _: self._served(call))
             call.overdue = self._control.loop.call_at(call.deadline, call.serving.cancel)
+
+    def _served(self, call: Call) -> None:
+        """Also when it was cancelled before it began."""
+        call.overdue.cancel()
+        call.link.served.pop(call, None)
+        self._calls.pop(call, None)
+        if not self._calls:
+            self._idle.set()
 
     def cancel(self, call: Call) -> None:
         """The caller gave up."""
@@ -324,13 +333,6 @@ class SimServer:
         except Exception as raised:
             control.loop.failures.append((f"in {call.path}", raised))
             error = failure(grpc.StatusCode.UNKNOWN, repr(raised))
-        finally:
-            if call.overdue is not None:
-                call.overdue.cancel()
-            link.served.pop(call, None)
-            self._calls.pop(call, None)
-            if not self._calls:
-                self._idle.set()
         if control.loses_reply(call.path):
             control.cut_short(link)
             return

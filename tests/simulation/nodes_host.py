@@ -52,6 +52,8 @@ class SimNode:
         self.clock = SimClock(world.loop)
         self.clock.skew_ms = Random(f"{world.seed} skew {node_id}").randint(-1, 1) * world.swarm.skews_ms
         self.disk = MemoryDisk(Random(f"{world.seed} disk {node_id}"), now_ms=self.clock.wall_ms)
+        self.disk.point = world.loop.threads.point
+        self.disk.threaded = True
         self.process: Process | None = None
         self.node: Node | None = None
         self.ready = False

@@ -313,7 +313,7 @@ class Oracles:
             for _, _, handle in world.loop._timers
             if handle.callback is not None
             and handle.context.get(PROCESS) is process
-            and not handle.callback.__module__.startswith("tests.")
+            and not str(handle.callback.__module__).startswith("tests.")
         ]
         require(not timers, "left-over", f"node {node.id}: timers", timers[:3])
         ends = [end for end in world.network._ends if end.process is process and not end.ended]

@@ -85,6 +85,8 @@ class Swarm:
     offsets_partitions: int
     delay_s: float
     thread_s: float
+    pauses: float
+    """How often a thread gives way at a disk operation."""
     produce_s: float
     producers: int
     groups: int
@@ -147,6 +149,7 @@ def draw(rng: Random) -> Swarm:
         offsets_partitions=rng.choice((1, 2)),
         delay_s=rng.choice((0.0002, 0.001, 0.005, 0.02)),
         thread_s=rng.choice((0.0005, 0.005, 0.03)),
+        pauses=rng.choice((0.0, 0.05, 0.3)),
         produce_s=rng.choice((0.1, 0.2, 0.5)) * pace,
         producers=rng.choice((1, 2, 3)),
         groups=rng.choice((0, 1, 1, 2)),

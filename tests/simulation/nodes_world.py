@@ -70,7 +70,9 @@ class World:
         self._hash = hashlib.sha256()
         self.tell: Callable[[str], None] | None = None
         draw = Random(f"{seed} threads")
-        self.loop = SimLoop(lambda: draw.expovariate(1.0) * swarm.thread_s)  # type: ignore[abstract]
+        self.loop = SimLoop(  # type: ignore[abstract]
+            lambda: draw.expovariate(1.0) * swarm.thread_s, swarm.pauses, Random(f"{seed} pauses")
+        )
         self.network = SimNetwork(self.loop, Random(f"{seed} network"), swarm.delay_s)
         self.control = SimControl(self.loop, self.network, Random(f"{seed} control"))
         self.control.loses_reply = self._loses_reply
@@ -215,6 +217,9 @@ class World:
             for target, value in (
                 ("rookery.core.ids.uuid4", self.new_id),
                 ("rookery.broker.server.server.perf_counter", self.loop.time),
+                ("rookery.broker.log.threads.ThreadPoolExecutor", self.loop.threads.executor),
+                ("rookery.broker.node.broker_role.ThreadPoolExecutor", self.loop.threads.executor),
+                ("rookery.controller.raft.engine.ThreadPoolExecutor", self.loop.threads.executor),
                 ("rookery.broker.node.disk_space.spaces", lambda folders: {}),
                 ("rookery.broker.node.loop_lag.INTERVAL_S", QUIET_S),
                 ("rookery.controller.app.FETCH_WAIT_MS_MAX", wait_ms),
