@@ -4,26 +4,31 @@ Nothing of the old topic may reach the new one, no directory may go offline, not
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from rookery.broker.log.cleanable import cleaning_plan
 from rookery.broker.log.log_dirs import CHECKPOINTED
+from rookery.broker.log.offset_checkpoints import OffsetCheckpoints
+from rookery.broker.log.partition_files import Lease, PartitionFiles
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.core.errors import KafkaError
+from rookery.core.log import names
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import stamp
 from tests.unit.broker.log.batches import batch
-from tests.unit.broker.log.steps import Storage
+from tests.unit.broker.log.steps import PATIENCE_S, Storage
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
 OLD, NEW = 1, 2
-OLD_RECORDS, NEW_RECORDS = 30, 10
+OLD_RECORDS, NEW_RECORDS = 24, 10
 
 Job = Callable[[Storage, PartitionLog], Coroutine[Any, Any, object]]
 
@@ -54,9 +59,9 @@ async def begin_within_a_batch(storage: Storage, log: PartitionLog) -> None:
 
 
 async def clean(storage: Storage, log: PartitionLog) -> None:
-    found = await storage.cleaner.dirtiest()
-    assert found is not None
-    await storage.cleaner.clean(*found)
+    plan = cleaning_plan(log, storage.clock.wall_ms())
+    assert plan is not None
+    await storage.cleaner.clean(log, plan)
 
 
 async def write_snapshots(storage: Storage, log: PartitionLog) -> None:
@@ -95,7 +100,7 @@ async def everything(storage: Storage, log: PartitionLog) -> None:
 
 
 JOBS: list[Job] = [
-    flush, cut, two_cuts, restart_higher, begin_within_a_batch, clean, clean_and_remove, write_snapshots, retain,
+    flush, cut, two_cuts, restart_higher, begin_within_a_batch, clean_and_remove, write_snapshots, retain,
     save_checkpoints, everything,
 ]  # fmt: skip
 
@@ -117,6 +122,8 @@ def replaced_during(job: Job, step: int, seed: int = 0) -> tuple[Storage, bool]:
 
     async def replace() -> None:
         await storage.dirs.delete(TP)
+        if step // 2 % 2:
+            await asyncio.sleep(PATIENCE_S / 5)  # the job goes on while there is no such topic
         new = await storage.dirs.create(TP, UUID(int=NEW))
         assert state(new) == (0, 0, 0, 0, None, None, None)
 
@@ -155,19 +162,22 @@ def check_new_topic(storage: Storage) -> None:
     assert (log.start_offset, log.end_offset) == (0, NEW_RECORDS)
     assert (log.clean_offset, log.uncleanable, log.damage) == (None, None, None)
     assert log.high_watermark <= NEW_RECORDS
+    bases = [f"{segment.base_offset:020d}" for segment in log.log.segments] + [f"{log.end_offset:020d}"]
+    foreign = [
+        name
+        for name in storage.disk.list("/a/orders-0")
+        if name.endswith((names.DELETED, names.CLEANED, names.SWAP)) or (name[0].isdigit() and name[:20] not in bases)
+    ]
+    assert foreign == []
     found = values(log)
     assert found.count(b"new-") == NEW_RECORDS
     assert b"old-" not in found
 
 
-@pytest.mark.invariant("M12")
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)
-def test_a_new_topic_of_the_same_name_inherits_nothing(job: Job) -> None:
-    for step in range(1000):
-        storage, reached = replaced_during(job, step)
-        if not reached:
-            assert step > 3, "the job did something"
-            return
+def check(job: Job, step: int) -> bool:
+    """False if the job makes fewer steps."""
+    storage, reached = replaced_during(job, step)
+    if reached:
         storage.append(storage.dirs.partitions[TP], NEW_RECORDS, "new")
         check_new_topic(storage)
         storage.kill()
@@ -175,7 +185,57 @@ def test_a_new_topic_of_the_same_name_inherits_nothing(job: Job) -> None:
             storage.disk.power_cut()
         storage.start()
         check_new_topic(storage)
-    raise AssertionError("the job does not end")
+    return reached
+
+
+@pytest.mark.invariant("M12")
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)
+def test_a_new_topic_of_the_same_name_inherits_nothing(job: Job) -> None:
+    steps = next(step for step in range(1000) if not check(job, step))
+    assert steps > 3, "the job did something"
+
+
+async def keep_old_offsets(*_: object) -> None:
+    """A new partition begins with what the checkpoints say of an earlier one."""
+
+
+class Unlocked:
+    """Saves of one directory share a temporary file."""
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+async def close_at_once(files: PartitionFiles) -> None:
+    """Whoever leaves waits for nobody."""
+    files.closed = True
+
+
+@asynccontextmanager
+async def no_lease(files: PartitionFiles, purpose: str, **_: object) -> AsyncIterator[Lease]:
+    """Everybody works on the files at the same time."""
+    yield Lease(purpose, alone=False)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "defect", "job", "step"),
+    [
+        (OffsetCheckpoints, "forget", keep_old_offsets, flush, 0),
+        (asyncio, "Lock", Unlocked, two_cuts, 1),
+        (PartitionFiles, "close", close_at_once, cut, 4),
+        (PartitionFiles, "shared", no_lease, clean, 2),
+        (PartitionFiles, "shared", no_lease, write_snapshots, 2),
+    ],
+    ids=["old offsets", "saves at once", "cut not waited for", "cleaning not waited for", "snapshot not waited for"],
+)
+def test_planted_bug_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, defect: object, job: Job, step: int
+) -> None:
+    assert check(job, step)
+    monkeypatch.setattr(owner, name, defect)
+    with pytest.raises((AssertionError, KafkaError, KeyError, OSError)):
+        check(job, step)
 
 
 @pytest.mark.invariant("M12")
