@@ -53,6 +53,9 @@ class Locator:
         image = self._cluster.image
         if topic_id is None or image.partition(topic_id, index) is None:
             return UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
+        refused = self._partitions.refused.get((topic, index))
+        if refused is not None:
+            return refused
         return NotLeaderOrFollowerError(f"{topic}-{index} has no replica on broker {self._cluster.node_id}")
 
     def leader(self, topic: str, topic_id: UUID, index: int, listener: str) -> Leader | None:

@@ -91,7 +91,7 @@ class Cleaner(Service):
         now_ms = self._clock.wall_ms()
         found: list[tuple[PartitionLog, CleaningPlan]] = []
         for number, partition in enumerate(list(self._dirs.partitions.values())):
-            if partition.config.compact and partition.uncleanable is None and partition.files.shareable:
+            if self._is_cleanable(partition):
                 with self._confined(partition):
                     plan = cleaning_plan(partition, now_ms)
                     if plan is not None:
@@ -99,6 +99,11 @@ class Cleaner(Service):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
         return max(found, key=lambda each: (each[1].overdue_ms, each[1].dirty_ratio), default=None)
+
+    def _is_cleanable(self, partition: PartitionLog) -> bool:
+        """A damaged log is left as it is: cleaning would drop for good what cannot be read."""
+        wanted = partition.config.compact and partition.uncleanable is None
+        return wanted and partition.partition not in self._dirs.damaged and partition.files.shareable
 
     async def clean(self, partition: PartitionLog, plan: CleaningPlan) -> None:
         """Clean one log; whatever goes wrong concerns only this one, or its dir."""

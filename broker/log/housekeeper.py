@@ -11,7 +11,7 @@ from itertools import count
 
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.log_dirs import LogDirs
-from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS
+from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, SCRUB_OFFSETS
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.clock import Clock
@@ -90,6 +90,7 @@ class Housekeeper(Service):
             (options.log_flush_start_offset_checkpoint_interval_ms, partial(self._save, LOG_STARTS)),
             (options.replica_high_watermark_checkpoint_interval_ms, partial(self._save, HIGH_WATERMARKS)),
             (options.log_flush_offset_checkpoint_interval_ms, partial(self._save, CLEANER_OFFSETS)),
+            (options.log_flush_offset_checkpoint_interval_ms, partial(self._save, SCRUB_OFFSETS)),
         ]
         async with asyncio.TaskGroup() as group:
             for interval_ms, job in work:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from rookery.broker.log import folders
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, OffsetCheckpoints
+from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, SCRUB_OFFSETS, OffsetCheckpoints
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.disk import Disk, FolderInUseError, replace_file
@@ -103,6 +103,7 @@ class LogDir:
         """Open a partition as the checkpoints and the marker say. Blocks, for as long as recovery takes."""
         checkpointed, mark = self.checkpoints.offset, self._damage_mark(partition)
         suspect = self.disk.exists(mark)
+        clean_offset, start = checkpointed(CLEANER_OFFSETS, partition), checkpointed(LOG_STARTS, partition)
         opened = PartitionLog.open(
             self.disk,
             self.folder(partition),
@@ -111,12 +112,18 @@ class LogDir:
             clean=self.clean_epoch is not None and not suspect,
             suspect=suspect,
             recovery_point=checkpointed(RECOVERY_POINTS, partition),
-            log_start_offset=checkpointed(LOG_STARTS, partition) or 0,
+            log_start_offset=start or 0,
             high_watermark=checkpointed(HIGH_WATERMARKS, partition) or 0,
             now_ms=now_ms,
+            sparse=clean_offset is not None,
         )
-        opened.clean_offset = checkpointed(CLEANER_OFFSETS, partition)
-        if suspect:
+        opened.clean_offset = clean_offset
+        opened.scrubbed_offset = checkpointed(SCRUB_OFFSETS, partition)
+        first = opened.log.segments[0]
+        if self.clean_epoch is not None and start is not None and first.base_offset > start:
+            why = f"offsets {start} to {first.base_offset}, where it starts, are missing"
+            opened.log.set_damaged(LogCorrupt(opened.log.path, 0, why))
+        if suspect and opened.log.damage is None:
             self.disk.remove(mark)
         return opened
 

@@ -1,8 +1,8 @@
 """All log dirs of a broker and the partitions in them: placement, durability, failure, stop.
 
 A dir whose device fails goes offline with everything in it: one line in the log, one call of `on_offline`, no
-retry. The others go on. A partition that is damaged below its recovery point is not loaded; `damaged` says
-why, and `set_aside` makes room for a new replica of it.
+retry. The others go on. `damaged` says which partitions are damaged below their recovery point, and why: one whose
+end is in doubt is not loaded, of any other the damaged part is not served. `set_aside` makes room for a new replica.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from rookery.broker.log import folders
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.group_commit import GroupCommit
 from rookery.broker.log.log_dir import LogDir
-from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS
+from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, SCRUB_OFFSETS
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.start_up import NodeIdentity, StartUp
 from rookery.broker.log.threads import Threads, real_threads
@@ -41,6 +41,7 @@ CHECKPOINTED: dict[str, Callable[[PartitionLog], int | None]] = {
     LOG_STARTS: lambda partition: partition.start_offset,
     HIGH_WATERMARKS: lambda partition: partition.high_watermark,
     CLEANER_OFFSETS: lambda partition: partition.clean_offset,
+    SCRUB_OFFSETS: lambda partition: partition.scrubbed_offset,
 }
 
 
@@ -86,6 +87,9 @@ class LogDirs:
         self.dir_of: dict[TopicPartition, LogDir] = {}
         self.topic_ids: dict[TopicPartition, UUID | None] = {}
         self.damaged: dict[TopicPartition, LogCorrupt] = {}
+        """Damage that was found, until the replica is set aside or its damaged segments are deleted."""
+        self.damage_found = 0
+        self.on_damaged: Callable[[TopicPartition], None] = lambda _partition: None
         self.leftovers: list[tuple[LogDir, str]] = []
         """Folders of deleted partitions, for the housekeeper to remove."""
         self.on_offline: Callable[[LogDir, list[TopicPartition]], None] = lambda _dir, _partitions: None
@@ -100,8 +104,8 @@ class LogDirs:
             self._add(found.log_dir, found.log, found.topic_id)
         for partition, damaged in opened.damaged.items():
             self._hold(damaged.log_dir, partition)
-            self.damaged[partition] = damaged.error
             self.topic_ids[partition] = damaged.topic_id
+            self._report_damage(partition, damaged.error)
         for log_dir, failure in opened.failed:
             self.dir_failed(log_dir, failure)
 
@@ -261,6 +265,8 @@ class LogDirs:
         opened.on_failure = partial(self.dir_failed, log_dir)
         opened.on_damage = partial(self.found_damage, opened)
         opened.files.on_free = self._commits[log_dir].resume
+        if opened.damage is not None:
+            self._report_damage(opened.partition, opened.damage)
 
     def _hold(self, log_dir: LogDir, partition: TopicPartition) -> None:
         self.dir_of[partition] = log_dir
@@ -353,10 +359,28 @@ class LogDirs:
             log.exception("partition.upkeep.failed", error, partition=str(partition.partition), doing=doing)
 
     def found_damage(self, partition: PartitionLog, error: LogCorrupt) -> None:
-        """A partition that is in use proved to be damaged: said once, and the next start trusts nothing of it."""
-        if partition.damage is None:
-            partition.damage = error
-            log.error("partition.damaged", partition=str(partition.partition), reason=str(error))
+        """A partition that is in use proved to be damaged: said once. What is damaged is not served from now on, and
+        the next start trusts nothing of the partition."""
+        if self.is_here(partition) and partition.log.set_damaged(error):
+            self._report_damage(partition.partition, error)
+
+    def _report_damage(self, partition: TopicPartition, error: LogCorrupt) -> None:
+        self.damaged[partition] = error
+        self.damage_found += 1
+        log.error(
+            "partition.damaged",
+            partition=str(partition),
+            reason=str(error),
+            todo="it is rebuilt from a replica in sync if there is one; else restore this file or the topic",
+        )
+        self.on_damaged(partition)
+
+    def still_damaged(self, partition: TopicPartition) -> bool:
+        """Whether a partition is damaged now: retention may have deleted what was."""
+        opened = self.partitions.get(partition)
+        if opened is not None and opened.damage is None:
+            self.damaged.pop(partition, None)
+        return partition in self.damaged
 
     def dir_failed(self, log_dir: LogDir, error: LogDirFailed) -> None:
         """Take a dir offline for good; only the first error counts."""

@@ -21,7 +21,8 @@ from rookery.core.types import TopicPartition
 log = get_logger("broker.log")
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
-CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS)
+SCRUB_OFFSETS = "rookery-scrub-offset-checkpoint"
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS, SCRUB_OFFSETS)
 
 Offsets = Mapping[TopicPartition, int]
 Current = Callable[[str], Offsets]

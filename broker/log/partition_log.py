@@ -21,6 +21,7 @@ from rookery.core.disk import Buffer, Disk
 from rookery.core.errors import InvalidRecordError, KafkaStorageError, OffsetOutOfRangeError
 from rookery.core.log import Appended, Log, LogCorrupt, LogDirFailed, LogRead, Segment
 from rookery.core.log.appending import Placed
+from rookery.core.log.timestamps import LookUp, look_up
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import BatchHeader, MutableBuffer
 from rookery.core.wire.records import (
@@ -93,10 +94,10 @@ class PartitionLog:
         """Up to where the log is compacted; None if it never was."""
         self.log_dir: LogDir
         """Where it lies; known once `LogDirs` has taken it in."""
-        self.damage: LogCorrupt | None = None
-        """What was found wrong with its files while it was in use."""
         self.uncleanable: str | None = None
         """Why the cleaner leaves it alone."""
+        self.scrubbed_offset: int | None = None
+        """Up to where this pass of the scrubber has checked the log; None if it has yet to begin."""
         self.truncations = 0
         """How often the log was cut: what was read before such a moment may not be what is there now."""
         self.on_failure: Callable[[LogDirFailed], None] = lambda _error: None
@@ -117,6 +118,7 @@ class PartitionLog:
         high_watermark: int = 0,
         now_ms: int = 0,
         suspect: bool = False,
+        sparse: bool = False,
     ) -> "PartitionLog":
         """Open or make the partition in `folder`. Blocks. Arguments as for `Log.open`, and the high watermark
         as checkpointed, which is brought into the range of what the log still holds."""
@@ -129,6 +131,7 @@ class PartitionLog:
             log_start_offset=log_start_offset,
             now_ms=now_ms,
             suspect=suspect,
+            sparse=sparse or config.compact,
         )
         opened = PartitionLog(partition, log, config, ProducerStore(disk, log))
         opened.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
@@ -136,6 +139,11 @@ class PartitionLog:
         return opened
 
     # -- bounds
+
+    @property
+    def damage(self) -> LogCorrupt | None:
+        """What was found wrong with its files."""
+        return self.log.damage
 
     @property
     def config(self) -> TopicLogConfig:
@@ -310,13 +318,19 @@ class PartitionLog:
             return []
         return self.store.aborted(found.segment_base, found.offset, found.next_offset)
 
-    def offset_for_timestamp(self, timestamp: int, isolation: Isolation) -> FoundOffset | None:
+    def offset_for_timestamp(
+        self, timestamp: int, isolation: Isolation, look_up: LookUp = look_up
+    ) -> FoundOffset | None:
         """ListOffsets: the first record not older than `timestamp` within the bound; -1 to -6 as in the
         protocol.
 
-        May read and decompress a batch.
+        May read and decompress a batch, with `look_up`.
         """
-        found = self.log.offset_for_timestamp(timestamp, self.bound(isolation))
+        try:
+            found = self.log.offset_for_timestamp(timestamp, self.bound(isolation), look_up)
+        except LogCorrupt as error:
+            self.on_damage(error)
+            raise
         if found is None:
             return None
         return FoundOffset(found[0].timestamp, found[0].offset, found[1])
@@ -350,6 +364,7 @@ class PartitionLog:
             return
         self.log.recovery_point = min(self.log.recovery_point, offset, self.log.segment_of(offset).base_offset)
         self.high_watermark = min(self.high_watermark, offset)
+        self.scrubbed_offset = None
         if self.clean_offset is not None:
             self.clean_offset = min(self.clean_offset, offset)
 

@@ -217,7 +217,6 @@ class StartUp:
             opened.partitions.append(outcome)
         elif isinstance(outcome, DamagedPartition):
             opened.damaged[partition] = outcome
-            log.error("partition.damaged", partition=str(partition), reason=str(outcome.error))
         else:
             opened.failed.append((log_dir, outcome))
 

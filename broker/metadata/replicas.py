@@ -5,6 +5,11 @@ a queue, because that waits for the disk; when its turn comes, what counts is wh
 number of changes in between cost nothing. Which replica leads, whom it follows and by which options it lives is
 decided here; what that means for its records is the partition's business.
 
+A damaged replica is rebuilt from the others without ever being missed. First the controller is told that nobody may
+count on it (its directory is lost): it leaves the ISR and the ELR, and another one leads. Only when the image says so
+are its files set aside and a new one is begun, and only when the leader has heard of the new one does it have a
+directory again, and may join. While no other replica is in sync, the damaged one stays what it is.
+
 Until the metadata log has been replayed past this broker's own registration, nothing is done: what it says up to
 there was decided about an earlier incarnation, and to act on it would be to lead where another leads already.
 """
@@ -31,6 +36,7 @@ from rookery.core.metadata.changes import Changes
 from rookery.core.service import Service
 from rookery.core.types import TopicPartition
 
+LOOK_S = 0.1
 _log = get_logger("broker.metadata.replicas")
 Key = tuple[UUID, int]
 
@@ -66,6 +72,9 @@ class Replicas(Service):
         self._assigned = assigned
         self._queue: dict[Key, None] = {}
         self._settling: Key | None = None
+        self._begun_anew: dict[Key, Partition] = {}
+        """Replicas without a directory in the image, until their leader has heard of them."""
+        self.rebuilds = 0
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -100,9 +109,13 @@ class Replicas(Service):
         partition = self._partitions.of(*key)
         if partition is not None and wanted is not None and key not in self._queue and key != self._settling:
             self._apply(partition, wanted)
-            return
+            if partition.topic_partition not in self._log_dirs.damaged:
+                return
         if partition is not None and wanted is None:
             self._retire(partition)
+        self._enqueue(key)
+
+    def _enqueue(self, key: Key) -> None:
         self._queue[key] = None
         self._idle.clear()
         self._work.set()
@@ -165,7 +178,16 @@ class Replicas(Service):
                 self._settling = None
             self._idle.set()
             self._work.clear()
-            await self._work.wait()
+            await self._until_work()
+
+    async def _until_work(self) -> None:
+        while not self._work.is_set():
+            self._report_begun_anew()
+            try:
+                async with asyncio.timeout(LOOK_S if self._begun_anew else None):
+                    await self._work.wait()
+            except TimeoutError:
+                continue
 
     async def settled(self) -> None:
         """Wait until every replica is as the image has it."""
@@ -180,8 +202,10 @@ class Replicas(Service):
             await self._remove(key)
             return
         place = TopicPartition(topic.name, index)
-        log = await self._log_for(place, topic_id, wanted)
+        log = await self._log_for(key, place, wanted)
         if log is None:
+            if place in self._log_dirs.damaged:
+                self._partitions.refused[place] = self._log_dirs.damaged[place]
             return
         settings, config = self._options_of(topic.name)
         log.config = config
@@ -189,31 +213,57 @@ class Replicas(Service):
         if partition is None:
             partition = self._make(topic_id, log, settings)
             self._partitions.add(partition)
-        self._assigned(key, self._log_dirs.dir_of[place].directory_id)
+        if place not in self._log_dirs.damaged or wanted.leader < 0:
+            self._report(key, partition, wanted)
         now_wanted = self._view.image.partition(topic_id, index)
         if now_wanted is not None and self._view.node_id in now_wanted.replicas:
             self._apply(partition, now_wanted)
 
-    async def _log_for(self, place: TopicPartition, topic_id: UUID, wanted: im.Partition) -> PartitionLog | None:
-        """The log of a replica: the one that is there, or a new one."""
-        log_dirs = self._log_dirs
-        if place in log_dirs.damaged:
-            if not self._can_be_rebuilt(wanted):
-                return None
-            _log.warning("replica.rebuilt", partition=str(place), reason=str(log_dirs.damaged[place]))
-            await log_dirs.set_aside(place)
-        elif place in log_dirs.partitions and log_dirs.topic_ids.get(place) not in (None, topic_id):
+    async def _log_for(self, key: Key, place: TopicPartition, wanted: im.Partition) -> PartitionLog | None:
+        """The log of a replica: the one that is there, or a new one; None if that cannot be used."""
+        log_dirs, topic_id = self._log_dirs, key[0]
+        here = place in log_dirs.partitions or place in log_dirs.damaged
+        if here and log_dirs.topic_ids.get(place) not in (None, topic_id):
             _log.info("replica.replaced", partition=str(place), reason="it belongs to a deleted topic of that name")
             await log_dirs.delete(place)
-        elif place in log_dirs.dir_of and place not in log_dirs.partitions:
-            return None  # its directory is offline
+        elif log_dirs.still_damaged(place) and self._may_be_rebuilt(key, wanted):
+            self.rebuilds += 1
+            _log.warning("replica.rebuilt", partition=str(place), reason=str(log_dirs.damaged[place]))
+            partition = self._partitions.of(*key)
+            if partition is not None:
+                self._retire(partition)
+            await log_dirs.set_aside(place)
         if place in log_dirs.partitions:
             return log_dirs.partitions[place]
+        if place in log_dirs.dir_of:
+            return None  # its directory is offline, or nobody else has what it lost
         return await log_dirs.create(place, topic_id)
 
-    def _can_be_rebuilt(self, wanted: im.Partition) -> bool:
-        """Whether another replica has the data: a damaged one is never thrown away for an empty one."""
-        return any(node != self._view.node_id for node in wanted.isr)
+    def _may_be_rebuilt(self, key: Key, wanted: im.Partition) -> bool:
+        """Whether a damaged replica can go: another one leads, and the controller counts on this one no longer."""
+        me = self._view.node_id
+        if wanted.leader < 0 or not any(node != me for node in wanted.isr):
+            return False
+        if wanted.directory(me) == im.LOST_DIRECTORY:
+            return wanted.leader != me
+        self._assigned(key, im.LOST_DIRECTORY)  # the change that follows comes back here
+        return False
+
+    def _report(self, key: Key, partition: Partition, wanted: im.Partition) -> None:
+        """Tell the controller where the replica lies. One that was lost may join the ISR from then on, so its leader
+        must have forgotten how far the copy reached that is gone: it has, once it answered a fetch of the new one."""
+        if wanted.directory(self._view.node_id) == im.LOST_DIRECTORY:
+            self._begun_anew[key] = partition
+        else:
+            self._assigned(key, self._log_dirs.dir_of[partition.topic_partition].directory_id)
+
+    def _report_begun_anew(self) -> None:
+        for key, partition in list(self._begun_anew.items()):
+            gone = self._partitions.of(*key) is not partition or partition.offline
+            if gone or partition.state.leader < 0 or self._followers.heard(*key):
+                del self._begun_anew[key]
+                if not gone:
+                    self._assigned(key, self._log_dirs.dir_of[partition.topic_partition].directory_id)
 
     async def _remove(self, key: Key) -> None:
         partition = self._partitions.of(*key)
@@ -222,6 +272,7 @@ class Replicas(Service):
         for place, topic_id in list(self._log_dirs.topic_ids.items()):
             if topic_id == key[0] and place.partition == key[1]:
                 await self._log_dirs.delete(place)
+                self._partitions.refused.pop(place, None)
                 _log.info("replica.deleted", partition=str(place))
 
     def _queue_strays(self) -> None:
@@ -233,6 +284,12 @@ class Replicas(Service):
                 self._reconcile((topic_id, place.partition), None)
 
     # --- failures -------------------------------------------------------------------------------------------
+
+    def damaged(self, place: TopicPartition) -> None:
+        """Damage was found in a replica."""
+        partition = self._partitions.named(*place)
+        if self._active and partition is not None:
+            self._enqueue((partition.topic_id, partition.index))
 
     def dir_failed(self, _: LogDir, gone: Iterable[TopicPartition]) -> None:
         """A log directory is offline: its replicas serve nothing; the controller moves their leaderships."""

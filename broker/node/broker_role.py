@@ -23,6 +23,7 @@ from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.scrubber import Scrubber, ScrubOptions
 from rookery.broker.log.start_up import NodeIdentity
 from rookery.broker.metadata.cluster_view import ClusterView
 from rookery.broker.metadata.follower import FollowerSettings as MetadataSettings
@@ -176,6 +177,7 @@ class BrokerRole:
             self._membership(), self.client, image=lambda: self.view.image, offline_dirs=self._offline_dirs
         )
         self.log_dirs.on_offline = self._dir_offline
+        self.log_dirs.on_damaged = self.replicas.damaged
         failovers = Failovers(metrics, meta.node_id, clock.monotonic, self.followers.answered_at)
         self.view.add_publisher(failovers.publish)
         self.view.add_publisher(self.replicas.publish)
@@ -206,6 +208,9 @@ class BrokerRole:
         cleaners: list[Service] = []
         if settings[keys.LOG_CLEANER_ENABLE]:
             cleaners.append(Cleaner(self.log_dirs, self.housekeeper, clock, CleanerOptions.of(settings)))
+        self.scrubber = Scrubber(self.log_dirs, clock, ScrubOptions.of(settings))
+        if settings[keys.SCRUB_ENABLE]:
+            cleaners.append(self.scrubber)
         boot = Boot(self)
         self.services: list[Service] = [
             LogDirService(self),

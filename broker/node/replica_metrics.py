@@ -44,10 +44,27 @@ def publish_replicas(metrics: Metrics, role: "BrokerRole") -> None:
     metrics.read_value(
         "kafka_log_logmanager_offlinelogdirectorycount", "Failed directories.", lambda: len(role.log_dirs.offline)
     )
+    _publish_damage(metrics, role)
     metrics.read_value("kafka_server_kafkaserver_brokerstate", "3 is running.", lambda: int(role.lifecycle.state))
     _publish_logs(metrics, role)
     _publish_lags(metrics, role)
     publish_partitions(metrics, role)
+
+
+def _publish_damage(metrics: Metrics, role: "BrokerRole") -> None:
+    log_dirs = role.log_dirs
+
+    def damaged() -> int:
+        return sum(map(log_dirs.still_damaged, list(log_dirs.damaged)))
+
+    metrics.read_value("rookery_damaged_replicas", "Replicas with damaged records, not rebuilt yet.", damaged)
+    for name, text, total in (
+        ("rookery_damage_found", "Damaged segments and replicas found.", lambda: log_dirs.damage_found),
+        ("rookery_replica_rebuilds", "Damaged replicas rebuilt from others.", lambda: role.replicas.rebuilds),
+        ("rookery_scrubbed_bytes", "Bytes of closed segments that were checked.", lambda: role.scrubber.bytes_read),
+        ("rookery_scrub_passes", "How often all closed segments were checked.", lambda: role.scrubber.passes),
+    ):
+        metrics.read_value(name, text, total, kind="counter")
 
 
 def _publish_logs(metrics: Metrics, role: "BrokerRole") -> None:

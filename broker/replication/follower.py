@@ -212,6 +212,10 @@ class LeaderFollower:
         for partition in self._partitions.values():
             successor.follow(partition)
 
+    def heard(self, key: Key) -> bool:
+        """Whether the leader has answered a fetch of this partition."""
+        return key in self._high_watermarks
+
     def lags(self) -> dict[TopicPartition, int]:
         """Records each partition is behind what its leader last called committed."""
         return {

@@ -537,14 +537,10 @@ class Partition:
                 f"{self.topic_partition}: the new leader has yet to learn that its log is committed up to "
                 f"{leading.epoch_start}"
             )
-        until = log.bound(isolation)
         if timestamp == LATEST:
-            return FoundOffset(until, leader_epoch=self.state.leader_epoch)
-        answer = log.log.offset_for_timestamp(timestamp, until, look_up)
-        if answer is None:
-            return None
-        found, leader_epoch = answer
-        return FoundOffset(found.offset, found.timestamp, leader_epoch)
+            return FoundOffset(log.bound(isolation), leader_epoch=self.state.leader_epoch)
+        found = log.offset_for_timestamp(timestamp, isolation, look_up)
+        return None if found is None else FoundOffset(found.offset, found.timestamp, found.leader_epoch)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch up to the one asked for and its end; (-1, -1) if none is known."""

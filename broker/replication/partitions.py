@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from rookery.broker.replication.partition import Partition
+from rookery.core.errors import KafkaError
 
 
 class Partitions:
@@ -12,6 +13,8 @@ class Partitions:
     def __init__(self) -> None:
         self.by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
+        self.refused: dict[tuple[str, int], KafkaError] = {}
+        """Replicas that cannot be used, and what to answer to who asks for them."""
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -20,6 +23,7 @@ class Partitions:
         return iter(self.by_name.values())
 
     def add(self, partition: Partition) -> None:
+        self.refused.pop((partition.topic, partition.index), None)
         self.by_name[partition.topic, partition.index] = partition
         self._by_id[partition.topic_id, partition.index] = partition
 

@@ -67,6 +67,8 @@ class RaftStorage:
         committed = read_offsets(disk, f"{path}/{HIGH_WATERMARKS}").get(_PARTITION)
         log = Log.open(disk, path, config, recovery_point=committed, now_ms=now_ms)
         try:
+            if log.damage is not None:
+                raise log.damage
             recovered = _recover(disk, log, snapshots, committed or 0, now_ms)
             _make_durable(disk, log)
         except BaseException:

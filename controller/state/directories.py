@@ -47,7 +47,8 @@ def offline_directories(
 def assign_replicas_to_dirs(
     image: Image, request: AssignReplicasToDirsRequest, defaults: Defaults
 ) -> Decision[AssignReplicasToDirsReply]:
-    """The broker tells where it keeps replicas; its epoch has been checked."""
+    """The broker tells where it keeps replicas; its epoch has been checked. One that is damaged has lost its directory
+    until it is rebuilt."""
     records = []
     answers = []
     electorate = Electorate(image, defaults)
@@ -58,6 +59,8 @@ def assign_replicas_to_dirs(
             error = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif request.broker_id not in partition.replicas:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif assignment.directory == LOST_DIRECTORY and not _others_in_sync(image, request.broker_id, partition):
+            error = ErrorCode.INELIGIBLE_REPLICA  # a damaged replica is better than none
         else:
             error = ErrorCode.NONE
             wanted = _assigned(image, request.broker_id, partition, assignment)
@@ -65,6 +68,10 @@ def assign_replicas_to_dirs(
             records += [] if change is None else [change]
         answers.append(PartitionAnswer(assignment.topic_id, assignment.partition, error))
     return decided(records, AssignReplicasToDirsReply(tuple(answers)))
+
+
+def _others_in_sync(image: Image, broker_id: int, partition: Partition) -> bool:
+    return any(other != broker_id and image.can_serve(partition, other) for other in partition.isr)
 
 
 def _assigned(

@@ -347,6 +347,15 @@ LOG_CLEANER_MIN_COMPACTION_LAG_MS = Option(
 LOG_CLEANER_MAX_COMPACTION_LAG_MS = Option(
     "log.cleaner.max.compaction.lag.ms", Int(1), LONG_MAX, "Longest time it may.", reach=_DYNAMIC
 )
+SCRUB_ENABLE = Option(
+    "rookery.scrub.enable", Boolean(), True, "Whether closed segments are read and checked in the background."
+)
+SCRUB_INTERVAL_MS = Option(
+    "rookery.scrub.interval.ms", Int(1000), 604_800_000, "How often every closed segment is checked."
+)
+SCRUB_BYTES_PER_SECOND = Option(
+    "rookery.scrub.bytes.per.second", Int(1024), 4 * 1024 * 1024, "Limit of what that reads from the disks."
+)
 VALIDATE_RECORDS = Option(
     "rookery.validate.records",
     String(("compacted", "all")),

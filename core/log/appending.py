@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from rookery.core.errors import CorruptMessageError
 from rookery.core.log.scan import MAX_RELATIVE_OFFSET
 from rookery.core.wire.batch import BatchHeader
 
@@ -34,14 +33,13 @@ def joined(parts: list[Appended], batches: Placed) -> Appended:
     )  # fmt: skip
 
 
-def check_order(batches: Placed, end_offset: int) -> None:
-    """Raise CorruptMessageError unless the batches follow the end of the log, and each other."""
+def has_gap(batches: Placed, end_offset: int) -> bool:
+    """Whether offsets are missing between the end of the log and the batches, or among them."""
     for _, header in batches:
-        if header.base_offset < end_offset or header.last_offset_delta < 0:
-            raise CorruptMessageError(
-                f"a batch at offset {header.base_offset} cannot be appended at {end_offset}"
-            )
+        if header.base_offset != end_offset:
+            return True
         end_offset = header.next_offset
+    return False
 
 
 def runs(

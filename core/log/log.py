@@ -16,14 +16,14 @@ from typing import NamedTuple
 from rookery.core.disk import Buffer, Disk
 from rookery.core.errors import CorruptMessageError, OffsetOutOfRangeError, RecordListTooLargeError
 from rookery.core.log import names
-from rookery.core.log.appending import Appended, Placed, base_for, check_order, joined, runs
+from rookery.core.log.appending import Appended, Placed, base_for, has_gap, joined, runs
 from rookery.core.log.checkpoints import encode_epochs
 from rookery.core.log.config import LogConfig
 from rookery.core.log.epochs import LeaderEpochs
-from rookery.core.log.errors import LogClosed, LogDirFailed
+from rookery.core.log.errors import LogClosed, LogCorrupt, LogDirFailed
 from rookery.core.log.flush import FlushJob
 from rookery.core.log.history import note_epoch, read_epochs
-from rookery.core.log.recovery import Found, open_segments
+from rookery.core.log.recovery import Found, mark_sparse, open_segments
 from rookery.core.log.scan import check_stored, checked_batches
 from rookery.core.log.segment import Segment
 from rookery.core.log.swap import swap_in
@@ -40,6 +40,7 @@ from rookery.core.log.timestamps import (
     look_up,
 )
 from rookery.core.wire.batch import BatchHeader, MutableBuffer, stamp
+from rookery.core.wire.validation import validate_replica_batches
 
 CHECKED_READS = 256  # one read in this many has its checksums checked
 KEPT_OPEN = 4  # sealed segments of one log whose files and indexes stay at hand
@@ -61,11 +62,16 @@ class LogRead(NamedTuple):
 class Log:
     """Use `Log.open`. Offsets in [`start_offset`, `end_offset`) can be read; all below `recovery_point` are
     durable. `failed` is set by the first error that leaves the files in doubt, and refuses every change. Once
-    `closed`, no file of it is opened again."""
+    `closed`, no file of it is opened again.
+
+    `sparse` says that compaction may have taken records; the file `partition.sparse` keeps that. In any other log a
+    gap between two batches is damage. `damage` is the first damage known of: what it hit is not served.
+    """
 
     __slots__ = (
-        "_epochs", "_names_changed", "_on_open", "_reads", "_recent", "_rng", "_truncations",
-        "closed", "config", "disk", "end_offset", "failed", "path", "recovery_point", "segments", "start_offset",
+        "_damage", "_epochs", "_names_changed", "_on_open", "_reads", "_recent", "_rng", "_truncations",
+        "closed", "config", "disk", "end_offset", "failed", "path", "recovery_point", "segments",
+        "sparse", "start_offset",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, path: str, config: LogConfig, found: Found, rng: random.Random | None) -> None:
@@ -78,6 +84,8 @@ class Log:
         self.recovery_point = found.recovery_point
         self.failed = False
         self.closed = False
+        self.sparse = found.sparse
+        self._damage: LogCorrupt | None = None
         self._epochs = found.epochs
         self._names_changed = found.names_changed
         self._recent: list[Segment] = []
@@ -99,18 +107,23 @@ class Log:
         recovery_point: int | None = None,
         log_start_offset: int = 0,
         now_ms: int = 0,
+        sparse: bool = False,
         rng: random.Random | None = None,
         suspect: bool = False,
     ) -> "Log":
         """Open the log in a folder, which is made if it is not there. Blocks: use a thread.
 
-        `clean` says that the log was closed in order (the folder's marker was found); its files are trusted.
+        `clean` says that the log was closed in order (the folder's marker was found).
         Otherwise all from `recovery_point` on is checked byte for byte and cut to the longest valid prefix.
         `LogCorrupt` is raised for damage below it, and then nothing was changed. None means that the recovery
-        point is unknown: then only the last segment may be cut. `rng` draws `segment.jitter.ms`. A `suspect` log
-        was found damaged before: it is checked from its first byte on.
+        point is unknown: then only the last segment may be cut. Closed segments below it are looked at briefly; all
+        of a `suspect` log, which was found damaged before, is read. What does not fit in them is their `damage`.
+        `sparse` says that the log is known to have been compacted, if its files do not say so. `rng` draws
+        `segment.jitter.ms`.
         """
-        found = open_segments(disk, path, config, clean, recovery_point, log_start_offset, now_ms, suspect)
+        found = open_segments(
+            disk, path, config, clean, recovery_point, log_start_offset, now_ms, suspect, sparse
+        )
         return Log(disk, path, config, found, rng)
 
     # what it holds
@@ -129,6 +142,22 @@ class Log:
         if self._epochs is None:
             self._epochs = read_epochs(self.disk, self.path, self.segments, self.start_offset, self.end_offset)
         return self._epochs
+
+    @property
+    def damage(self) -> LogCorrupt | None:
+        return next((segment.damage for segment in self.segments if segment.damage is not None), self._damage)
+
+    def set_damaged(self, error: LogCorrupt) -> bool:
+        """Take note of damage: of a closed segment only what stands before it is served from now on. False if it is
+        known already."""
+        closed = next((segment for segment in self.segments[:-1] if segment.log_path == error.path), None)
+        if closed is None:
+            known, self._damage = self._damage, self._damage or error
+            return known is None
+        if closed.damage is not None and error.position >= closed.size:
+            return False
+        closed.set_damaged(error)
+        return True
 
     def segment_of(self, offset: int) -> Segment:
         """The segment whose range holds `offset`."""
@@ -192,15 +221,15 @@ class Log:
         self.end_offset = last_offset + 1
         return base_offset
 
-    def append_as_follower(self, buf: Buffer, now_ms: int, batches: Placed | None = None) -> Appended:
+    def append_as_follower(self, buf: Buffer, now_ms: int) -> Appended:
         """Append batches with the offsets and epochs they have; they must lie behind the end of the log.
 
         More than a segment takes is written in several runs, so a failure may leave whole batches appended;
-        `end_offset` tells.
+        `end_offset` tells. A gap is what compaction left of the leader's log.
         """
-        if batches is None:
-            batches = checked_batches(buf)
-        check_order(batches, self.end_offset)
+        batches = validate_replica_batches(buf, self.end_offset)
+        if not self.sparse and has_gap(batches, self.end_offset):
+            self._set_sparse()
         active, limit = self.active, self.config.segment_bytes
         done: list[Appended] = []
         stretches = runs(batches, len(buf), active.base_offset, self.end_offset, limit - active.size, limit)
@@ -267,9 +296,20 @@ class Log:
         return base
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
-        segment = Segment.create(self.disk, self.path, base_offset, self.config.index_interval_bytes, now_ms)
+        interval = self.config.index_interval_bytes
+        segment = Segment.create(self.disk, self.path, base_offset, interval, now_ms, sparse=self.sparse)
         segment.on_open = self._on_open
         return segment
+
+    def _set_sparse(self) -> None:
+        """Note that offsets are going to be missing, before they are: the name is durable with the next flush."""
+        try:
+            mark_sparse(self.disk, self.path)
+        except OSError as error:
+            raise self._failure("creating", f"{self.path}/{names.SPARSE}", error) from error
+        self.sparse = self._names_changed = True
+        for segment in self.segments:
+            segment.sparse = True
 
     def _set_jitter(self) -> None:
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -313,6 +353,7 @@ class Log:
         """Whole batches from `offset` on, none that ends at or above `upper`, at most `max_bytes`.
 
         With `min_one` the first batch is given whatever its size. At `upper` or the end there is nothing.
+        Raises `LogCorrupt` where the batch with `offset` is missing or damaged.
         """
         end = self.end_offset
         if not self.start_offset <= offset <= end:
@@ -331,6 +372,10 @@ class Log:
                     if self._reads % CHECKED_READS == 0:
                         check_stored(data, segment.log_path, position)
                     return LogRead(data, offset, next_offset, segment.base_offset, position)
+                if segment.damage is not None:
+                    raise segment.damage
+                if not self.sparse and segment is not self.segments[-1]:
+                    raise LogCorrupt(segment.log_path, segment.size, f"offset {offset} is missing behind it")
         return LogRead(b"", offset, offset, self.active.base_offset, self.active.size)
 
     def headers(self, offset: int, upper: int | None = None) -> Iterator[BatchHeader]:
@@ -342,6 +387,8 @@ class Log:
                 if header.base_offset >= bound:
                     return
                 yield header
+            if segment.damage is not None:
+                raise segment.damage
 
     def offset_for_timestamp(
         self, timestamp: int, latest: int, look_up: LookUp = look_up
@@ -382,6 +429,8 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         keep = bisect_right(self.segments, offset - 1, key=_base_offset)
+        if (damage := self.segments[keep - 1].damage) is not None:
+            raise damage  # where it would end is not known
         self._drop_tail(keep)
         try:
             self.active.truncate_to(offset)
@@ -395,6 +444,7 @@ class Log:
         """Throw everything away; the next offset is `offset`. The same rule holds for recovery points."""
         self._drop_tail(0)
         self.segments = [self._new_segment(offset, now_ms)]
+        self._damage = None
         self._names_changed = True
         self.start_offset = offset
         self.epochs.clear()
@@ -473,6 +523,9 @@ class Log:
             raise ValueError(f"{self.path}: only sealed segments that follow each other can be replaced")
         for segment in old:
             segment.release()
+        if not self.sparse:
+            self._set_sparse()
+        cleaned.sparse = True
         try:
             swap_in(self.disk, self.path, cleaned.base_offset, old)
         except OSError as error:

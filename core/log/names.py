@@ -15,6 +15,8 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 DAMAGED = "partition.damaged"
 """Not Kafka's: says that the partition was found damaged, so that nothing of it is trusted unread."""
+SPARSE = "partition.sparse"
+"""Not Kafka's: says that offsets are missing by right, because compaction took their records."""
 
 
 def segment_file(folder: str, base_offset: int, suffix: str) -> str:

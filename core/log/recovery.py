@@ -1,6 +1,7 @@
 """Opening the folder of a log: finish what was interrupted, find the segments, check what is not durable."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rookery.core.disk import Disk
 from rookery.core.log import names
@@ -8,7 +9,8 @@ from rookery.core.log.config import LogConfig
 from rookery.core.log.epochs import LeaderEpochs
 from rookery.core.log.errors import LogCorrupt, LogDirFailed
 from rookery.core.log.history import checkpointed_epochs, note_epoch
-from rookery.core.log.scan import MAX_RELATIVE_OFFSET, Invalid, verified
+from rookery.core.log.scan import MAX_RELATIVE_OFFSET, Invalid, dense, verified
+from rookery.core.log.sealed import check_closed
 from rookery.core.log.segment import Segment
 from rookery.core.log.swap import finish_swaps
 from rookery.core.logs import get_logger
@@ -26,6 +28,7 @@ class Found:
     recovery_point: int
     epochs: LeaderEpochs | None = None
     names_changed: bool = False
+    sparse: bool = False
 
 
 def open_segments(
@@ -36,16 +39,18 @@ def open_segments(
     recovery_point: int | None,
     log_start_offset: int,
     now_ms: int,
-    suspect: bool = False,
+    suspect: bool,
+    sparse: bool,
 ) -> Found:
     """See `Log.open`."""
     segments: list[Segment] = []
     try:
         segments += _segments(disk, folder, config)
+        sparse = sparse or disk.exists(f"{folder}/{names.SPARSE}")
         durable = recovery_point if recovery_point and recovery_point > log_start_offset else 0
-        found = _checked(disk, folder, segments, clean, None if recovery_point is None else durable, suspect)
+        found = _checked(disk, folder, segments, clean, None if recovery_point is None else durable, suspect, sparse)
         if not segments or found.end_offset < log_start_offset:
-            found = _started_at(disk, folder, config, segments, log_start_offset, now_ms)
+            found = _started_at(disk, folder, config, segments, log_start_offset, now_ms, found.sparse)
     except OSError as error:
         raise LogDirFailed("opening", folder, error) from error
     finally:
@@ -71,42 +76,75 @@ def _segments(disk: Disk, folder: str, config: LogConfig) -> list[Segment]:
     ]
 
 
+def mark_sparse(disk: Disk, folder: str) -> None:
+    """Keep the fact that compaction may have taken records. Durable when the folder has been synced."""
+    disk.open(f"{folder}/{names.SPARSE}", create=True).close()
+
+
 def _checked(
-    disk: Disk, folder: str, segments: list[Segment], clean: bool, recovery_point: int | None, suspect: bool
+    disk: Disk,
+    folder: str,
+    segments: list[Segment],
+    clean: bool,
+    recovery_point: int | None,
+    suspect: bool,
+    sparse: bool,
 ) -> Found:
     """Find the end of the log, and unless it was closed in order, check all that may not be durable."""
     if not segments:
         if recovery_point:
             raise LogCorrupt(folder, 0, f"there are no segments, but offsets up to {recovery_point} were durable")
-        return Found(segments, 0, 0, 0)
-    epochs = None if clean else _recovered(disk, folder, segments, recovery_point, suspect)
+        return Found(segments, 0, 0, 0, sparse=sparse)
+    doubtful = len(segments) - 1 if clean else _first_beyond(segments, recovery_point or 0)
+    if not suspect:
+        for segment, after in pairwise(segments[: doubtful + 1]):
+            segment.sparse = sparse
+            check_closed(segment, after.base_offset)
+    epochs = None
+    if not clean:
+        epochs, gaps = _recovered(disk, folder, segments, 0 if suspect else doubtful, recovery_point, sparse)
+        if gaps and not sparse:
+            mark_sparse(disk, folder)
+            sparse = True
+    for segment in segments:
+        segment.sparse = sparse
     last = segments[-1]
     end = last.next_offset
     last.release()
     if recovery_point is not None and end < recovery_point:
         raise LogCorrupt(last.log_path, last.size, f"it ends at {end}, but {recovery_point} was durable")
     point = end if clean else min(recovery_point or 0, end)
-    return Found(segments, segments[0].base_offset, end, point, epochs, names_changed=not clean)
+    return Found(segments, segments[0].base_offset, end, point, epochs, names_changed=not clean, sparse=sparse)
+
+
+def _first_beyond(segments: list[Segment], point: int) -> int:
+    """The number of the first segment that reaches beyond the recovery point."""
+    return next((i for i, after in enumerate(segments[1:]) if after.base_offset > point), len(segments) - 1)
 
 
 def _recovered(
-    disk: Disk, folder: str, segments: list[Segment], recovery_point: int | None, suspect: bool
-) -> LeaderEpochs:
+    disk: Disk, folder: str, segments: list[Segment], first: int, recovery_point: int | None, sparse: bool
+) -> tuple[LeaderEpochs, bool]:
     """Check every segment that reaches beyond the recovery point; cut the log at the first invalid batch.
 
-    Nothing is changed on disk before it is clear that all damage lies in what was not durable.
+    Nothing is changed on disk before it is clear that all damage lies in what was not durable. Gaps there are
+    believed, for what a leader sent after compaction has some; whether there are any is told.
     """
     point = recovery_point or 0
-    check_from = 0 if suspect else point
-    first = next(
-        (i for i, after in enumerate(segments[1:]) if after.base_offset > check_from), len(segments) - 1
-    )
-    epochs = LeaderEpochs(checkpointed_epochs(disk, folder) or ())
-    epochs.truncate_from_end(segments[first].base_offset)
+    dense_below = 0 if sparse else point
+    gaps = False
+    checkpointed = checkpointed_epochs(disk, folder)
+    trusted = first if checkpointed is None else _first_beyond(segments, point)
+    epochs = LeaderEpochs(checkpointed or ())
+    epochs.truncate_from_end(segments[trusted].base_offset)
     for number, segment in enumerate(segments[first:], start=first):
         limit = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        damage = _scanned(segment, limit, epochs) or _lost_tail(segment, limit)
+        damage, has_gaps = _scanned(segment, limit, epochs if number >= trusted else LeaderEpochs(), dense_below)
+        damage, gaps = damage or _lost_tail(segment, limit), gaps or has_gaps
         end = segment.next_offset
+        if damage is not None and limit is not None and limit <= point:
+            segment.set_damaged(LogCorrupt(segment.log_path, damage.position, damage.why))
+            continue
         if damage is not None:
             if end < point or (recovery_point is None and number < len(segments) - 1):
                 raise LogCorrupt(segment.log_path, damage.position, damage.why)
@@ -114,19 +152,25 @@ def _recovered(
             break
         _save_indexes(disk, segment)
     epochs.changed = True
-    return epochs
+    return epochs, gaps
 
 
-def _scanned(segment: Segment, limit: int | None, epochs: LeaderEpochs) -> Invalid | None:
-    """Check each byte and gather the indexes and epochs on the way."""
+def _scanned(
+    segment: Segment, limit: int | None, epochs: LeaderEpochs, dense_below: int
+) -> tuple[Invalid | None, bool]:
+    """Check each byte and gather the indexes and epochs on the way; what is wrong, and whether there are gaps."""
     segment.start_indexes()
+    base, gaps = segment.base_offset, False
+    expected = base
     try:
-        for position, header in verified(segment.file, segment.base_offset, segment.size, limit):
+        for position, header in dense(verified(segment.file, base, segment.size, limit), base, dense_below):
+            gaps = gaps or header.base_offset != expected
+            expected = header.next_offset
             segment.note(position, header)
             note_epoch(epochs, header)
     except Invalid as damage:
-        return damage
-    return None
+        return damage, gaps
+    return None, gaps
 
 
 def _lost_tail(segment: Segment, limit: int | None) -> Invalid | None:
@@ -161,16 +205,16 @@ def _save_indexes(disk: Disk, segment: Segment) -> None:
 
 
 def _started_at(
-    disk: Disk, folder: str, config: LogConfig, segments: list[Segment], offset: int, now_ms: int
+    disk: Disk, folder: str, config: LogConfig, segments: list[Segment], offset: int, now_ms: int, sparse: bool
 ) -> Found:
     """An empty log at `offset`: a new one, or one that lost everything behind its start."""
     epochs = LeaderEpochs() if segments else None
     for segment in reversed(segments):
         segment.release()
         segment.remove_files()
-    created = Segment.create(disk, folder, offset, config.index_interval_bytes, now_ms)
+    created = Segment.create(disk, folder, offset, config.index_interval_bytes, now_ms, sparse=sparse)
     created.release()
     disk.sync_dir(folder)
     if epochs is not None:
         epochs.changed = True
-    return Found([created], offset, offset, offset, epochs)
+    return Found([created], offset, offset, offset, epochs, sparse=sparse)

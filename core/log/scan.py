@@ -1,7 +1,7 @@
 """Walking the batches of a segment file: by headers alone, or checking every byte."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from crc32c import crc32c
@@ -66,6 +66,20 @@ def headers(file: Readable, position: int, size: int) -> Iterator[tuple[int, Bat
         position = following
 
 
+def dense(
+    found: Iterable[tuple[int, BatchHeader]], next_offset: int, below: int | None = None
+) -> Iterator[tuple[int, BatchHeader]]:
+    """The batches of a log that was never compacted: each begins where the one before it ends.
+
+    Raises `Invalid` at a batch that does not, unless it begins at or behind `below`.
+    """
+    for position, header in found:
+        if header.base_offset != next_offset and (below is None or next_offset < below):
+            raise Invalid(position, f"offset {header.base_offset} stands where {next_offset} is next")
+        next_offset = header.next_offset
+        yield position, header
+
+
 def verified(
     file: File, base_offset: int, size: int, limit: int | None = None
 ) -> Iterator[tuple[int, BatchHeader]]:
@@ -121,6 +135,8 @@ def _sound(file: File, size: int) -> Iterator[tuple[int, BatchHeader]]:
                 raise Invalid(position + at, f"the checksum of the batch at offset {header.base_offset} is wrong")
             yield position + at, header
             at = stop
+        if at == 0:  # the file has become shorter than it was
+            raise Invalid(position, "a batch is cut short")
         position += at
 
 

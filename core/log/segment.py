@@ -23,6 +23,7 @@ from rookery.core.wire.batch import HEADER_SIZE, LENGTH_END, MIN_LENGTH, BatchHe
 _STEP = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 _step = _STEP.unpack_from
 _STEP_SIZE = _STEP.size
+_base = struct.Struct(">q").unpack_from
 _NOWHERE = -1
 
 
@@ -39,15 +40,21 @@ class Segment:
 
     Of a segment that nobody uses only this object is kept: the file is opened and the indexes are loaded by
     the first read or append, and `release` lets go of them again.
+
+    `sparse` says that offsets may be missing between its batches, because compaction took their records; in any
+    other segment a gap is damage. `damage` says why what stands behind `size` is not served, though it is in the
+    file.
     """
 
     __slots__ = (
         "_disk", "_file", "_first_timestamp", "_folder", "_index", "_interval", "_max_timestamp", "_next_offset",
         "_offset_of_max", "_resume_offset", "_resume_position", "_times", "_unindexed",
-        "base_offset", "created_ms", "index_bytes", "jitter_ms", "on_open", "size",
+        "base_offset", "created_ms", "damage", "index_bytes", "jitter_ms", "on_open", "size", "sparse",
     )  # fmt: skip
 
-    def __init__(self, disk: Disk, folder: str, base_offset: int, size: int, interval: int) -> None:
+    def __init__(
+        self, disk: Disk, folder: str, base_offset: int, size: int, interval: int, *, sparse: bool = False
+    ) -> None:
         self._disk = disk
         self._folder = folder
         self._interval = interval
@@ -62,6 +69,8 @@ class Segment:
         self.size = size
         self.on_open: Callable[[Segment], None] = _belongs_to_nobody
         """Asked before the file is opened: whoever owns the segment bounds how many are open at a time."""
+        self.sparse = sparse
+        self.damage: LogCorrupt | None = None
         self.created_ms = 0
         self.jitter_ms = 0
         self.index_bytes = 0  # what the larger index would need for the next batch; the time index keeps one free
@@ -69,9 +78,11 @@ class Segment:
         self._offset_of_max = base_offset
 
     @staticmethod
-    def create(disk: Disk, folder: str, base_offset: int, interval: int, now_ms: int) -> "Segment":
+    def create(
+        disk: Disk, folder: str, base_offset: int, interval: int, now_ms: int, *, sparse: bool = False
+    ) -> "Segment":
         """A new, empty segment; its name is durable after the next flush."""
-        segment = Segment(disk, folder, base_offset, 0, interval)
+        segment = Segment(disk, folder, base_offset, 0, interval, sparse=sparse)
         segment.created_ms = now_ms
         segment._index, segment._times = OffsetIndex(base_offset), TimeIndex(base_offset)
         try:
@@ -176,6 +187,23 @@ class Segment:
             return self.rebuild()
         return self.load()
 
+    def last_indexed(self) -> Place | None:
+        """The last entry of the offset index as it stands in the file; None if there is none that could be one."""
+        path = self.path(names.INDEX)
+        try:
+            if not self._disk.exists(path):
+                return None
+            file = self._disk.open(path)
+            try:
+                size = file.size()
+                entry = file.pread(OFFSET_ENTRY, size - OFFSET_ENTRY) if size >= OFFSET_ENTRY else b""
+            finally:
+                file.close()
+        except OSError as error:
+            raise LogDirFailed("reading", path, error) from error
+        last = OffsetIndex(self.base_offset, entry).last() if size % OFFSET_ENTRY == 0 else None
+        return last if last is not None and 0 <= last.position < self.size else None
+
     def _index_content(self, suffix: str) -> bytes | None:
         path = self.path(suffix)
         try:
@@ -205,10 +233,15 @@ class Segment:
         return (found[1].max_timestamp, found[1].last_offset) == last_time
 
     def rebuild(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Both indexes anew from the batch headers."""
+        """Both indexes anew from the batch headers. Raises `LogCorrupt` where a batch is missing."""
         self.start_indexes()
+        expected = self.base_offset
         for position, header in self.headers(0):
+            if header.base_offset != expected and not self.sparse:
+                self._index = self._times = None
+                raise self._gap(position, header.base_offset, expected)
             self.note(position, header)
+            expected = header.next_offset
         return self.load()
 
     def start_indexes(self) -> None:
@@ -232,6 +265,18 @@ class Segment:
             self.index_bytes = max((len(self._index) + 1) * OFFSET_ENTRY, (len(self._times) + 2) * TIME_ENTRY)
         self._unindexed += size
         self._next_offset = last_offset + 1
+
+    # damage
+
+    def set_damaged(self, error: LogCorrupt) -> None:
+        """Serve only what stands before the damage. The file stays as it is."""
+        self.release()
+        self.damage = error
+        self.size = min(self.size, error.position)
+        self._next_offset = self.base_offset if self.size == 0 else _NOWHERE
+
+    def _gap(self, position: int, found: int, expected: int) -> LogCorrupt:
+        return LogCorrupt(self.log_path, position, f"offset {found} stands where {expected} is next")
 
     # reading
 
@@ -295,11 +340,17 @@ class Segment:
         return self._pread(header.size, position)
 
     def read(self, offset: int, max_bytes: int, upper: int, min_one: bool) -> Extent | None:
-        """Whole batches from the one that holds `offset`, all ending below `upper`; None if there is none."""
+        """Whole batches from the one that holds `offset`, all ending below `upper`; None if there is none.
+
+        Raises `LogCorrupt` where that batch is missing. A gap further on is met by the next read; the index, which
+        is checked against the batches, shows that nothing was taken out in between.
+        """
         position = self._resume_position if offset == self._resume_offset else self.seek(offset)
         if position >= self.size:
             return None
         chunk = self._pread(max(min(max_bytes, self.size - position), HEADER_SIZE), position)
+        if not self.sparse and (base := _base(chunk)[0]) > offset:
+            raise self._gap(position, base, offset)
         length, next_offset = self._whole(chunk, position, max_bytes, upper, offset)
         if length == 0 and min_one:
             base, size, delta = _step(chunk, 0)
@@ -312,16 +363,19 @@ class Segment:
     def _whole(self, chunk: bytes, position: int, limit: int, upper: int, offset: int) -> tuple[int, int]:
         """How many bytes of `chunk` are whole batches within the limits, and the offset that follows them."""
         end = min(limit, len(chunk))
-        at, next_offset = self._known_boundary(chunk, position, end, upper), offset
+        at, next_offset, expected = self._known_boundary(chunk, position, end, upper), offset, _NOWHERE
         while at + _STEP_SIZE <= len(chunk):
             base, length, delta = _step(chunk, at)
             if length < MIN_LENGTH:
                 raise LogCorrupt(self.log_path, position + at, f"a batch cannot have length {length}")
+            if base != expected >= 0 and not self.sparse:
+                break  # the next read finds it missing
             next_offset = max(base, offset)
             following = at + LENGTH_END + length
             if following > end or base + delta >= upper:
                 break
             at, next_offset = following, base + delta + 1
+            expected = next_offset
         return at, next_offset
 
     def _known_boundary(self, chunk: bytes, position: int, end: int, upper: int) -> int:

@@ -1,11 +1,15 @@
 """From a time to an offset, as ListOffsets asks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from rookery.core.errors import CorruptMessageError
+from rookery.core.log.scan import check_stored
 from rookery.core.log.segment import Segment
 from rookery.core.wire import records
 from rookery.core.wire.batch import BatchHeader
+from rookery.core.wire.primitives import WireError
 
 LATEST = -1
 EARLIEST = -2
@@ -64,13 +68,29 @@ def _in_segment(segment: Segment, timestamp: int, start: int, look_up: LookUp) -
             found = _in_batch(segment, position, header, timestamp, start, look_up)
             if found is not None:
                 return found
+    if segment.damage is not None:
+        raise segment.damage  # it may stand in what cannot be read
     return None
+
+
+@contextmanager
+def _readable(segment: Segment, position: int, data: bytes) -> Iterator[None]:
+    """Batches are stored as producers sent them, their records unread. If these cannot be read, the checksum tells
+    whose fault that is: `LogCorrupt` if the bytes have changed since, else CORRUPT_MESSAGE."""
+    try:
+        yield
+    except WireError as error:
+        check_stored(data, segment.log_path, position)
+        why = f"{segment.log_path}: the batch at byte {position} cannot be read: {error}"
+        raise CorruptMessageError(why) from error
 
 
 def _in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp: int | None, start: int, look_up: LookUp
 ) -> TimestampOffset | None:
-    found = look_up(segment.batch(position, header), timestamp, start)
+    data = segment.batch(position, header)
+    with _readable(segment, position, data):
+        found = look_up(data, timestamp, start)
     return None if found is None else TimestampOffset(found[1], found[0])
 
 

@@ -42,7 +42,8 @@ MUST_HAVE = {
     "rookery_": (
         "request_seconds_bucket", "event_loop_lag_seconds_bucket", "log_directory_free_bytes",
         "log_directory_capacity_bytes", "failover_seconds_bucket", "fsync_seconds_bucket", "acked_total",
-        "metrics_left_out",
+        "metrics_left_out", "damaged_replicas", "damage_found_total", "replica_rebuilds_total",
+        "scrubbed_bytes_total", "scrub_passes_total",
     ),
 }  # fmt: skip
 NAMES = [prefix + rest for prefix, names in MUST_HAVE.items() for rest in names]

@@ -25,6 +25,7 @@ from rookery.core.wire.apis.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from rookery.core.wire.batch import HEADER_SIZE, read_header, write_header
 from tests.unit.broker.talk import NOW_MS, QuietBroker, Talk, batch_of
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -70,6 +71,19 @@ async def test_line_42_the_first_record_not_older_than_a_time(
     talk = await five_records(broker)
     answer = await offset(talk, NOW_MS + int(seconds * 1000))
     assert (answer.offset, answer.timestamp) == (found[0], NOW_MS + found[1] * 1000)
+
+
+async def test_line_42_records_that_cannot_be_read_are_an_error_and_the_connection_lives(broker: QuietBroker) -> None:
+    talk = await five_records(broker)
+    malformed = bytearray(batch_of(b"x" * 30, time_ms=NOW_MS + 20_000))
+    malformed[HEADER_SIZE:] = b"\xff" * (len(malformed) - HEADER_SIZE)
+    write_header(malformed, read_header(malformed))
+    assert (await talk.produce("orders", bytes(malformed))).error_code == ErrorCode.NONE
+    for timestamp in (NOW_MS + 15_000, MAX_TIMESTAMP):
+        answer = await offset(talk, timestamp)
+        assert (answer.error_code, answer.offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
+    assert (await offset(talk, NOW_MS + 2000)).offset == 2
+    assert broker.partition("orders").log.log.damage is None, "the disk is not at fault"
 
 
 async def test_line_42_no_record_is_that_young(broker: QuietBroker) -> None:

@@ -103,7 +103,7 @@ async def test_a_clean_enough_log_is_left_alone(tmp_path: Path) -> None:
         assert await setup.cleaner.dirtiest() is None
 
 
-async def test_damage_makes_a_log_uncleanable_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_damaged_log_is_reported_and_left_uncleaned_and_nothing_else(tmp_path: Path) -> None:
     async with running(tmp_path) as setup:
         other = await setup.dirs.create(TopicPartition("users", 1), UUID(int=1))
         setup.fill(200)

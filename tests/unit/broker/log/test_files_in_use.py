@@ -233,7 +233,6 @@ def test_a_damaged_sealed_segment_ends_neither_cleaner_nor_housekeeper() -> None
     found = storage.run(storage.cleaner.dirtiest())
     assert found is not None
     assert found[0].partition == OTHER, "the others are cleaned"
-    assert log.uncleanable is not None
     assert log.damage is not None
     storage.run(storage.keeper.delete_old_segments())
     assert storage.dirs.offline == {}
@@ -245,10 +244,11 @@ LONG_AGO_MS = 1000
 def test_retention_deletes_a_damaged_segment_too() -> None:
     old = replace(COMPACTED, compact=False, retention=Retention(True, 1000, -1))
     storage, log = _reopened_with_damage(old)
+    assert log.damage is not None
     storage.clock.advance(3600)
     storage.run(storage.keeper.delete_old_segments())
-    assert log.damage is not None
     assert log.start_offset == 40
+    assert not storage.dirs.still_damaged(TP), "what was damaged is gone"
     assert storage.dirs.offline == {}
 
 
@@ -275,7 +275,10 @@ def test_a_damaged_partition_is_not_trusted_after_an_orderly_stop(found_by: str)
         assert storage.dirs.dirs[0].clean_epoch == 7, "the others are trusted"
         assert storage.dirs.damaged.keys() == {TP}
         assert storage.dirs.topic_ids[TP] == UUID(int=1)
-        assert storage.dirs.partitions.keys() == {OTHER}
+        assert storage.dirs.partitions.keys() == ({OTHER} if found_by == "start" else {TP, OTHER})
+        if found_by == "reader":
+            with pytest.raises(LogCorrupt):
+                offsets(storage.dirs.partitions[TP])
 
 
 def test_a_repaired_partition_is_trusted_again() -> None:

@@ -274,6 +274,57 @@ async def test_a_damaged_partition_is_set_aside_for_a_new_replica() -> None:
     await dirs.stop(1)
 
 
+@pytest.mark.invariant("S3")
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_a_partition_that_lacks_a_closed_segment_is_loaded_and_reported(lost: int) -> None:
+    disk = memory()
+    dirs = log_dirs(disk, ["/a"])
+    await dirs.start()
+    for n in range(2):
+        log = await dirs.create(tp(n), TOPIC_ID)
+        for _ in range(30):
+            log.append_as_leader(batch(), 0, NOW)
+        log.advance_high_watermark(30)
+    path = dirs.get(tp(0)).log.segments[lost].log_path
+    await dirs.stop(1)
+    disk.restart()
+    disk.remove(path)
+    dirs = log_dirs(disk, ["/a"])
+    await dirs.start()
+    assert list(dirs.damaged) == [tp(0)]
+    assert dirs.damage_found == 1
+    log = dirs.get(tp(0))
+    assert log.end_offset == 30
+    assert log.read(29, 1000, Isolation.HIGH_WATERMARK).data
+    if lost:
+        with pytest.raises(LogCorrupt):
+            log.read(log.log.segments[0].next_offset, 1000, Isolation.HIGH_WATERMARK)
+        assert dirs.damage_found == 1, "it was known"
+    await dirs.stop(2)
+
+
+@pytest.mark.invariant("S3")
+async def test_damage_met_by_a_read_is_reported_once() -> None:
+    disk = memory()
+    dirs = log_dirs(disk, ["/a"])
+    await dirs.start()
+    told: list[TopicPartition] = []
+    dirs.on_damaged = told.append
+    log = await dirs.create(tp(0), TOPIC_ID)
+    for _ in range(30):
+        log.append_as_leader(batch(), 0, NOW)
+    log.advance_high_watermark(30)
+    segment = log.log.segments[1]
+    content = disk.read(segment.log_path)
+    disk.edit(segment.log_path, content[len(content) // 2 :])
+    for _ in range(3):
+        with pytest.raises(LogCorrupt):
+            log.read(segment.base_offset, 1000, Isolation.HIGH_WATERMARK)
+    assert told == [tp(0)]
+    assert dirs.damage_found == 1
+    await dirs.stop(1)
+
+
 async def test_a_deleted_partition_is_renamed_now_and_removed_later() -> None:
     disk, clock = memory(), ManualClock()
     dirs = log_dirs(disk, ["/a"], clock=clock)

@@ -160,7 +160,7 @@ def test_a_follower_keeps_offsets_and_refuses_what_does_not_follow() -> None:
     assert [header for _, header in done.batches] == [header for _, header in batches(run)]
     assert log.epochs.entries == [(0, 10), (1, 16), (2, 22)]
     for late in (0, 24):
-        with pytest.raises(CorruptMessageError, match="cannot be appended at 25"):
+        with pytest.raises(CorruptMessageError, match="came where 25 is next"):
             log.append_as_follower(bytes(batch([b"x"], base_offset=late, epoch=2)), 0)
 
 

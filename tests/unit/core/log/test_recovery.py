@@ -79,7 +79,7 @@ def test_a_flipped_byte_in_what_was_durable_is_reported_and_nothing_is_changed()
         damaged = _copy_of(on)
         damaged.edit(path, _flipped(content, at))
         before = {name: damaged.read(f"{FOLDER}/{name}") for name in damaged.list(FOLDER)}
-        if not _unchecked(content, at, last=True):
+        if not _unchecked(content, at, last=False):
             with pytest.raises(LogCorrupt, match="rebuild"):
                 opened(damaged, SMALL, recovery_point=8)
             assert {name: damaged.read(f"{FOLDER}/{name}") for name in damaged.list(FOLDER)} == before
@@ -309,7 +309,8 @@ def _flipped(content: bytes, at: int, mask: int = 0x10) -> bytes:
 
 
 def _unchecked(content: bytes, at: int, last: bool) -> bool:
-    """Whether no check can see a byte raised: leader epochs, and the offset of a log's very last batch.
+    """Whether no check can see a byte raised: leader epochs, and the offset of a log's very last batch, if that was
+    not durable.
 
     Both are stamped in place and not covered by the checksum; other offsets are seen not to fit the next.
     """
