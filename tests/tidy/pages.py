@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -13,6 +14,7 @@ from rookery.core.config import ignored, node, topic
 from rookery.core.config.options import Option, Settings, as_text
 from rookery.core.metrics import Family, Metrics
 from rookery.core.wire.served import Served
+from tests.rows import page_with_tests
 from tests.tidy.source import ROOT
 
 
@@ -130,6 +132,8 @@ def metrics() -> str:
 
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "configuration.md": configuration,
+    ROOT / "docs" / "features.md": partial(page_with_tests, "row"),
+    ROOT / "docs" / "invariants.md": partial(page_with_tests, "invariant"),
     ROOT / "docs" / "metrics.md": metrics,
     ROOT / "docs" / "protocol.md": protocol,
 }

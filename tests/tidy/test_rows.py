@@ -1,24 +1,6 @@
 """Markers name only rows and invariants that the pages list."""
 
-import ast
-from collections.abc import Iterator
-from pathlib import Path
-
-from tests.rows import ROOT, declared, report
-
-
-def markers(kind: str) -> Iterator[tuple[Path, str]]:
-    for path in sorted((ROOT / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == kind
-                and ast.unparse(node.func.value) == "pytest.mark"
-            ):
-                for argument in node.args:
-                    if isinstance(argument, ast.Constant):
-                        yield path, str(argument.value)
+from tests.rows import declared, markers, report
 
 
 def test_all_rows_and_invariants_are_listed_once() -> None:
