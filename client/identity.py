@@ -1,7 +1,7 @@
-"""Who writes, and how many records came before: with that a leader knows a batch it has already.
+"""The idempotent producer's identity: a producer id, and a sequence number for each partition.
 
-An answer can be lost after the records were stored. The sender then writes the same batch again under the same
-numbers, and the leader tells where it is instead of storing it twice.
+An answer can be lost after the records were stored. The sender then sends the same batch with the same numbers, and
+the leader answers with the offset it has already instead of storing the batch twice.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from rookery.core.wire.batch import MAX_SEQUENCE
 TIMEOUT_S = 60.0
 UNUSED_MS = 60_000  # the time of a transaction, which is asked for and means nothing here
 
-NOT_KNOWN = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
-"""What a leader answers that lost, or never had, what came before: nothing was stored, a new identity helps."""
+LOST_PRODUCER_STATE = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
+"""A leader without the producer's earlier batches answers so. Nothing was stored; a new producer id helps."""
 
 Place = tuple[str, int]
 
 
 class Stamp(NamedTuple):
-    """What a batch carries: all -1 if nobody asks."""
+    """What a batch carries; all -1 without idempotence."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -51,13 +51,13 @@ class Identity(Protocol):
     def turn(self, place: Place, records: int) -> AbstractAsyncContextManager[Turn]: ...
 
 
-class Nobody:
-    """No identity: with fewer than all acknowledgements nobody can promise that a batch is stored once."""
+class NoIdentity:
+    """No idempotence: with acks other than all, a retry may store a batch twice."""
 
     stamp = Stamp()
 
     @asynccontextmanager
-    async def turn(self, place: Place, records: int) -> AsyncIterator["Nobody"]:
+    async def turn(self, place: Place, records: int) -> AsyncIterator["NoIdentity"]:
         yield self
 
     async def renew(self) -> None: ...

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rookery.client.identity import NOT_KNOWN, Identity, Nobody, ProducerId, Stamp
+from rookery.client.identity import LOST_PRODUCER_STATE, Identity, NoIdentity, ProducerId, Stamp
 from rookery.client.partitioner import partition_for_key
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.errors import ErrorCode, KafkaError
@@ -81,7 +81,7 @@ class Sender:
         self._codec = codec
         self._clock = clock or SystemClock()
         self._create = create
-        self._identity = (identity or ProducerId(cluster)) if acks == ALL else Nobody()
+        self._identity = (identity or ProducerId(cluster)) if acks == ALL else NoIdentity()
         self._timeout_s = timeout_s
         self._turn = 0
 
@@ -128,14 +128,14 @@ class Sender:
                 batch = frame_batch(packed, _header(records, self._codec, turn.stamp))
                 try:
                     return await self._produce(partition, batch)
-                except NOT_KNOWN:
+                except LOST_PRODUCER_STATE:
                     await turn.renew()
                     raise
                 except (KafkaError, ConnectionLostError, OSError):
                     self._cluster.forget(self._topic)
                     raise
 
-            return await self._cluster.retrying(attempt, self._timeout_s, also=(*UNKNOWN_TOPIC, *NOT_KNOWN))
+            return await self._cluster.retrying(attempt, self._timeout_s, also=(*UNKNOWN_TOPIC, *LOST_PRODUCER_STATE))
 
     async def _produce(self, partition: int, batch: bytearray) -> int:
         leader = await self._cluster.leader(self._topic, partition)

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from rookery.client.spark import loss
 from rookery.client.spark.aborted import Aborted
 from rookery.client.spark.blocking import BlockingCluster
+from rookery.client.spark.data_loss import report_data_loss
 from rookery.client.spark.decoder import Decoder, next_offset
 from rookery.client.spark.kafka_options import Fetching
 from rookery.client.spark.lookup import TIMEOUT_S, bounds_of, offsets_at
@@ -148,7 +148,7 @@ def _behind_the_loss(task: Task, position: int, blocking: BlockingCluster, error
     earliest, latest, found = blocking.run(_what_is_left(blocking.cluster, task, position))
     if earliest <= position < latest:
         raise error
-    loss.tell(f"{_name(task.range)}: offset {position} is wanted, {found}", fail=task.fail_on_data_loss)
+    report_data_loss(f"{_name(task.range)}: offset {position} is wanted, {found}", fail=task.fail_on_data_loss)
     goes_on = max(position, earliest)
     return goes_on if goes_on < min(latest, task.range.end) else task.range.end
 

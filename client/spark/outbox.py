@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rookery.client.identity import Nobody
+from rookery.client.identity import NoIdentity
 from rookery.client.sender import Encoded, Sender
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.encoder import encode, parts, rows_of, sizes_of
@@ -150,7 +150,7 @@ class Outbox:
             topic,
             acks=producing.acks,
             codec=producing.codec,
-            identity=blocking.identity if producing.idempotent else Nobody(),
+            identity=blocking.identity if producing.idempotent else NoIdentity(),
             timeout_s=producing.delivery_timeout_s,
         )
         self._partitions[topic] = blocking.run(self._count(topic))

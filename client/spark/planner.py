@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from rookery.client.spark import loss
 from rookery.client.spark.blocking import BlockingCluster, connected
+from rookery.client.spark.data_loss import report_data_loss
 from rookery.client.spark.fetching import Task
 from rookery.client.spark.lookup import Found, offsets_at, partitions_of
 from rookery.client.spark.offsets import Position, Range, made_again, ranges_between, split
@@ -212,7 +212,7 @@ class Planner:
         """Data is lost: an error, or a warning, once, where the options allow it."""
         news = {key for key in partitions if (key, how) not in self._told}
         if news:
-            loss.tell(f"{show(news)} {how}", fail=self._options.fail_on_data_loss)
+            report_data_loss(f"{show(news)} {how}", fail=self._options.fail_on_data_loss)
             self._told |= {(key, how) for key in news}
 
     # --- tasks ----------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_everybody_killed_at_once_comes_back_with_everything(tmp_path: Path) -> 
 
 @pytest.mark.invariant("R20")
 def test_a_closed_connection_is_enough_to_elect_anew(tmp_path: Path) -> None:
-    """Nobody waits for the fetch timeout, which is far longer than this test, when the leader's process dies."""
+    """NoIdentity waits for the fetch timeout, which is far longer than this test, when the leader's process dies."""
     with quorum(tmp_path, 3, {"controller.quorum.fetch.timeout.ms": "600000"}) as voters:
         voters.propose(5)
         leader = voters.leader()

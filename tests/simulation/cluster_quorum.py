@@ -99,7 +99,7 @@ class Reader:
             self.listener.on_commit(batch)
 
     def _hear(self, epoch: int) -> None:
-        """Nobody hears of an epoch's records before he hears of the epoch."""
+        """NoIdentity hears of an epoch's records before he hears of the epoch."""
         if epoch > self.told[1]:
             quorum = self._quorum
             known = epoch == quorum.epoch and quorum.leader_process() is not self.process

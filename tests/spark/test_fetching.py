@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from rookery.client.spark import blocking, decoder
+from rookery.client.spark.data_loss import DataLossError, DataLossWarning
 from rookery.client.spark.fetching import Task, read
-from rookery.client.spark.loss import DataLossError, DataLossWarning
 from rookery.client.spark.options import SourceOptions, source_options
 from rookery.client.spark.planner import Planner
 from tests.cluster.deleting import delete_records

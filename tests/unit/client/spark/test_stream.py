@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from rookery.client.spark.data_loss import DataLossError, DataLossWarning
 from rookery.client.spark.lookup import Found
-from rookery.client.spark.loss import DataLossError, DataLossWarning
 from rookery.client.spark.offsets import Range, from_json, start_in
 from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.options import source_options

@@ -1,4 +1,4 @@
-"""Records that were to be read and are not there: an error, or a warning where the options allow it."""
+"""Records that should be read but no longer exist: an error, or a warning with failOnDataLoss=false."""
 
 import warnings
 
@@ -11,7 +11,7 @@ class DataLossWarning(UserWarning):
     """The same, and the query goes on with what is left."""
 
 
-def tell(lost: str, *, fail: bool) -> None:
+def report_data_loss(lost: str, *, fail: bool) -> None:
     """Raise, or warn: Spark's workers show warnings on their error output, and each text once."""
     if fail:
         raise DataLossError(f"{lost}; set failOnDataLoss=false to go on with what is left")
