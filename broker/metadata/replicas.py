@@ -10,6 +10,9 @@ count on it (its directory is lost): it leaves the ISR and the ELR, and another 
 are its files set aside and a new one is begun, and only when the leader has heard of the new one does it have a
 directory again, and may join. While no other replica is in sync, the damaged one stays what it is.
 
+A replica that is not found here begins empty only where that loses nothing: it is new, or others have its records and
+count on it no longer, as above. While a log directory is missing it may lie there, and stays offline.
+
 Until the metadata log has been replayed past this broker's own registration, nothing is done: what it says up to
 there was decided about an earlier incarnation, and to act on it would be to lead where another leads already.
 """
@@ -37,6 +40,8 @@ from rookery.core.service import Service
 from rookery.core.types import TopicPartition
 
 LOOK_S = 0.1
+RETRY_S = 1.0
+"""Pause before a replica that could not be made is tried again."""
 _log = get_logger("broker.metadata.replicas")
 Key = tuple[UUID, int]
 
@@ -74,6 +79,11 @@ class Replicas(Service):
         self._settling: Key | None = None
         self._begun_anew: dict[Key, Partition] = {}
         """Replicas without a directory in the image, until their leader has heard of them."""
+        self._arrived: set[Key] = set()
+        """Replicas given to this broker since it is active, or set aside, until they are made: nothing of them is
+        anywhere here."""
+        self._failed: dict[Key, float] = {}
+        """Replicas that could not be made, and when to try again."""
         self.rebuilds = 0
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
@@ -89,8 +99,12 @@ class Replicas(Service):
         me = self._view.node_id
         for change in changes.partitions:
             hosted = change.after is not None and me in change.after.replicas
-            if hosted or (change.before is not None and me in change.before.replicas):
-                self._reconcile((change.topic_id, change.partition), change.after if hosted else None)
+            was_hosted = change.before is not None and me in change.before.replicas
+            key = (change.topic_id, change.partition)
+            if hosted and not was_hosted:
+                self._arrived.add(key)
+            if hosted or was_hosted:
+                self._reconcile(key, change.after if hosted else None)
         if changes.brokers:
             self._follow_again(set(changes.brokers))
         if changes.configs:
@@ -105,15 +119,22 @@ class Replicas(Service):
         self._queue_strays()
 
     def _reconcile(self, key: Key, wanted: im.Partition | None) -> None:
-        """Apply at once where the replica is open and stays, else queue."""
+        """Apply at once where the replica is open, stays and lies where the image says, else queue."""
         partition = self._partitions.of(*key)
         if partition is not None and wanted is not None and key not in self._queue and key != self._settling:
             self._apply(partition, wanted)
-            if partition.topic_partition not in self._log_dirs.damaged:
+            if self._is_told(partition, wanted):
                 return
         if partition is not None and wanted is None:
             self._retire(partition)
         self._enqueue(key)
+
+    def _is_told(self, partition: Partition, wanted: im.Partition) -> bool:
+        """Whether the image has the directory in which an undamaged replica lies."""
+        place = partition.topic_partition
+        log_dir = self._log_dirs.dir_of.get(place)
+        told = log_dir is not None and wanted.directory(self._view.node_id) == log_dir.directory_id
+        return told and place not in self._log_dirs.damaged
 
     def _enqueue(self, key: Key) -> None:
         self._queue[key] = None
@@ -174,7 +195,7 @@ class Replicas(Service):
                 try:
                     await self._settle(key)
                 except (KafkaError, LogDirFailed) as error:
-                    _log.error("replica.failed", topic_id=str(key[0]), partition=key[1], reason=str(error))
+                    self._put_off(key, error)
                 self._settling = None
             self._idle.set()
             self._work.clear()
@@ -183,11 +204,27 @@ class Replicas(Service):
     async def _until_work(self) -> None:
         while not self._work.is_set():
             self._report_begun_anew()
+            self._try_again()
             try:
-                async with asyncio.timeout(LOOK_S if self._begun_anew else None):
+                async with asyncio.timeout(LOOK_S if self._begun_anew or self._failed else None):
                     await self._work.wait()
             except TimeoutError:
                 continue
+
+    def _put_off(self, key: Key, error: Exception) -> None:
+        """A replica could not be made or removed: others lead meanwhile if they can, and it is tried again."""
+        _log.error(
+            "replica.failed", topic_id=str(key[0]), partition=key[1], reason=str(error), retry_in_s=RETRY_S
+        )
+        self._failed[key] = asyncio.get_running_loop().time() + RETRY_S
+        wanted = self._view.image.partition(*key)
+        if wanted is not None and self._view.node_id in wanted.replicas and self._partitions.of(*key) is None:
+            self._may_be_rebuilt(key, wanted)
+
+    def _try_again(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for key in [key for key, when in self._failed.items() if when <= now]:
+            self._enqueue(key)
 
     async def settled(self) -> None:
         """Wait until every replica is as the image has it."""
@@ -196,6 +233,7 @@ class Replicas(Service):
     async def _settle(self, key: Key) -> None:
         """Make, replace or remove one replica as the image says now."""
         topic_id, index = key
+        self._failed.pop(key, None)
         topic = self._view.image.topics.get(topic_id)
         wanted = topic.partitions.get(index) if topic is not None else None
         if topic is None or wanted is None or self._view.node_id not in wanted.replicas:
@@ -207,6 +245,7 @@ class Replicas(Service):
             if place in self._log_dirs.damaged:
                 self._partitions.refused[place] = self._log_dirs.damaged[place]
             return
+        self._arrived.discard(key)
         settings, config = self._options_of(topic.name)
         log.config = config
         partition = self._partitions.of(topic_id, index)
@@ -233,11 +272,30 @@ class Replicas(Service):
             if partition is not None:
                 self._retire(partition)
             await log_dirs.set_aside(place)
+            self._arrived.add(key)
         if place in log_dirs.partitions:
             return log_dirs.partitions[place]
         if place in log_dirs.dir_of:
             return None  # its directory is offline, or nobody else has what it lost
+        if not self._may_begin(key, place, wanted):
+            return None
         return await log_dirs.create(place, topic_id)
+
+    def _may_begin(self, key: Key, place: TopicPartition, wanted: im.Partition) -> bool:
+        """Whether a replica that is not found here may begin empty."""
+        if key in self._arrived or wanted.partition_epoch == 0:
+            return True  # it is new
+        missing, directory = self._log_dirs.offline, wanted.directory(self._view.node_id)
+        if not missing and directory == im.UNASSIGNED_DIRECTORY:
+            return True  # it was never made, or it would have been reported
+        if self._may_be_rebuilt(key, wanted) and not missing:
+            return True
+        _log.error(
+            "replica.missing", partition=str(place), directory=str(directory), missing=missing, isr=list(wanted.isr),
+            todo="bring the directory back and restart the broker; without it the replica is rebuilt once it is not in "
+            "log.dirs any more and another one is in sync",
+        )  # fmt: skip
+        return False
 
     def _may_be_rebuilt(self, key: Key, wanted: im.Partition) -> bool:
         """Whether a damaged replica can go: another one leads, and the controller counts on this one no longer."""
@@ -266,6 +324,7 @@ class Replicas(Service):
                     self._assigned(key, self._log_dirs.dir_of[partition.topic_partition].directory_id)
 
     async def _remove(self, key: Key) -> None:
+        self._arrived.discard(key)
         partition = self._partitions.of(*key)
         if partition is not None:
             self._retire(partition)

@@ -32,6 +32,8 @@ class DirectoryReports(Service):
         if known is None or known.directory(self._view.node_id) != directory:
             self._wanted[key] = directory
             self._work.set()
+        else:
+            self._wanted.pop(key, None)
 
     async def serve(self) -> None:
         while True:
