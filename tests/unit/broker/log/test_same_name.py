@@ -110,7 +110,8 @@ def with_an_old_topic(seed: int = 0) -> tuple[Storage, PartitionLog]:
     storage.create(OTHER, OLD, 10, "other")
     log = storage.create(TP, OLD, OLD_RECORDS, "old")
     log.delete_records(3)
-    log.clean_offset = 4
+    log.clean_offset, log.uncleanable = 4, "it was the old one"
+    storage.dirs.dirs[0].mark_damaged(TP)
     storage.run(storage.dirs.save_checkpoints(*CHECKPOINTED))
     return storage, log
 
@@ -167,6 +168,7 @@ def check_new_topic(storage: Storage) -> None:
         name
         for name in storage.disk.list("/a/orders-0")
         if name.endswith((names.DELETED, names.CLEANED, names.SWAP)) or (name[0].isdigit() and name[:20] not in bases)
+        or name == names.DAMAGED
     ]
     assert foreign == []
     found = values(log)
