@@ -4,6 +4,7 @@ snapshots."""
 import asyncio
 import heapq
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -49,25 +50,22 @@ class Deletions:
     """Files to remove from the disk, each not before its time."""
 
     def __init__(self) -> None:
-        self._due: list[tuple[float, int, Removal]] = []
+        self._due: dict[LogDir, list[tuple[float, int, Removal]]] = {}
         self._numbers = count()
 
-    def __len__(self) -> int:
-        return len(self._due)
+    def add(self, log_dir: LogDir, when: float, remove: Removal) -> None:
+        heapq.heappush(self._due.setdefault(log_dir, []), (when, next(self._numbers), remove))
 
-    def add(self, when: float, remove: Removal) -> None:
-        heapq.heappush(self._due, (when, next(self._numbers), remove))
-
-    def take(self, now: float) -> list[Removal]:
-        taken = []
-        while self._due and self._due[0][0] <= now:
-            taken.append(heapq.heappop(self._due)[2])
+    def take(self, log_dir: LogDir, now: float) -> list[Removal]:
+        due, taken = self._due.get(log_dir, []), []
+        while due and due[0][0] <= now:
+            taken.append(heapq.heappop(due)[2])
         return taken
 
 
 class Housekeeper(Service):
-    """Runs until cancelled; each kind of work has its own interval, and failures of a dir end only its
-    work."""
+    """Runs until cancelled; each kind of work has its own interval. What waits for a device is done for each dir by
+    itself, so that one that fails or hangs holds up only its own work."""
 
     name = "log-housekeeper"
 
@@ -77,32 +75,36 @@ class Housekeeper(Service):
         self._dirs = dirs
         self._clock = clock
         self._options = options
-        self._thread = threads("log-deletion", 1)
-        self.deletions = Deletions()
+        self._threads = threads
+        self._deleting: dict[LogDir, Executor] = {}
+        self._deletions = Deletions()
 
     async def serve(self) -> None:
-        options = self._options
+        options, save = self._options, self._dirs.save_checkpoints
         work: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (options.log_retention_check_interval_ms, self.delete_old_segments),
             (options.producer_id_expiration_check_interval_ms, self.expire_producers),
-            (options.tick_ms, self.tick),
-            (options.log_flush_offset_checkpoint_interval_ms, self.save_recovery_points),
-            (options.log_flush_start_offset_checkpoint_interval_ms, partial(self._save, LOG_STARTS)),
-            (options.replica_high_watermark_checkpoint_interval_ms, partial(self._save, HIGH_WATERMARKS)),
-            (options.log_flush_offset_checkpoint_interval_ms, partial(self._save, CLEANER_OFFSETS)),
-            (options.log_flush_offset_checkpoint_interval_ms, partial(self._save, SCRUB_OFFSETS)),
+            (options.log_flush_offset_checkpoint_interval_ms, self.flush_closed_segments),
         ]
+        for only in self._dirs.dirs:
+            work += [
+                (options.tick_ms, partial(self.tick, only)),
+                (options.log_flush_offset_checkpoint_interval_ms, partial(save, RECOVERY_POINTS, only=only)),
+                (options.log_flush_start_offset_checkpoint_interval_ms, partial(save, LOG_STARTS, only=only)),
+                (options.replica_high_watermark_checkpoint_interval_ms, partial(save, HIGH_WATERMARKS, only=only)),
+                (options.log_flush_offset_checkpoint_interval_ms, partial(save, CLEANER_OFFSETS, only=only)),
+                (options.log_flush_offset_checkpoint_interval_ms, partial(save, SCRUB_OFFSETS, only=only)),
+            ]
         async with asyncio.TaskGroup() as group:
             for interval_ms, job in work:
                 group.create_task(_repeat(interval_ms / 1000, job))
 
     async def stop(self) -> None:
-        self._thread.shutdown(wait=False)
+        for thread in self._deleting.values():
+            thread.shutdown(wait=False)
 
-    async def save_recovery_points(self) -> None:
-        """Write them down as they are, and let closed segments that nobody flushed follow by the next
-        time."""
-        await self._save(RECOVERY_POINTS)
+    async def flush_closed_segments(self) -> None:
+        """Let closed segments that nobody flushed become durable."""
         await self._for_each(self._dirs.flush_closed_segments)
 
     async def _for_each(self, work: Callable[[PartitionLog], None]) -> None:
@@ -114,22 +116,19 @@ class Housekeeper(Service):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
 
-    async def _save(self, name: str) -> None:
-        await self._dirs.save_checkpoints(name)
-
-    async def tick(self) -> None:
-        """Write waiting snapshots and remove files whose time has come."""
-        waiting, self._dirs.with_unsaved_snapshots = self._dirs.with_unsaved_snapshots, set()
-        for partition in waiting:
-            if not self._dirs.is_here(partition):
-                continue
-            if partition.files.shareable:
-                await self._save_snapshots(partition)
-            else:
-                self._dirs.with_unsaved_snapshots.add(partition)  # not now
-        self._take_leftovers()
-        for remove in self.deletions.take(self._clock.monotonic()):
-            await remove()
+    async def tick(self, *only: LogDir) -> None:
+        """Write waiting snapshots and remove files whose time has come, of all dirs if none is named."""
+        for log_dir in only or self._dirs.dirs:
+            unsaved = self._dirs.with_unsaved_snapshots
+            for partition in [each for each in unsaved if each.log_dir is log_dir]:
+                if not self._dirs.is_here(partition):
+                    unsaved.discard(partition)
+                elif partition.files.shareable:  # else at another time
+                    unsaved.discard(partition)
+                    await self._save_snapshots(partition)
+            self._take_leftovers()
+            for remove in self._deletions.take(log_dir, self._clock.monotonic()):
+                await remove()
 
     async def _save_snapshots(self, partition: PartitionLog) -> None:
         with self._dirs.confined(partition, "saving snapshots of"):
@@ -173,7 +172,7 @@ class Housekeeper(Service):
     def remove_later(self, partition: PartitionLog, taken: list[Segment]) -> None:
         """Remove the `*.deleted` files of segments after file.delete.delay.ms."""
         when = self._clock.monotonic() + partition.config.file_delete_delay_ms / 1000
-        self.deletions.add(when, partial(self._remove_segments, partition, taken))
+        self._deletions.add(partition.log_dir, when, partial(self._remove_segments, partition, taken))
 
     async def _remove_segments(self, partition: PartitionLog, taken: list[Segment]) -> None:
         """If the partition was removed meanwhile, they go with its folder."""
@@ -184,7 +183,8 @@ class Housekeeper(Service):
             return
         with self._dirs.confined(partition, "removing segments of"):
             async with partition.files.shared("removal") as lease:
-                await lease.run(self._thread, partial(_remove_segments, partition.log.disk, partition.log.path, taken))
+                work = partial(_remove_segments, partition.log.disk, partition.log.path, taken)
+                await lease.run(self._thread_of(partition.log_dir), work)
 
     async def expire_producers(self) -> None:
         now_ms, after_ms = self._clock.wall_ms(), self._options.producer_id_expiration_ms
@@ -198,16 +198,22 @@ class Housekeeper(Service):
         leftovers, self._dirs.leftovers = self._dirs.leftovers, []
         when = self._clock.monotonic() + self._options.log_segment_delete_delay_ms / 1000
         for log_dir, path in leftovers:
-            self.deletions.add(when, partial(self._remove_folder, log_dir, path))
+            self._deletions.add(log_dir, when, partial(self._remove_folder, log_dir, path))
 
     async def _remove_folder(self, log_dir: LogDir, path: str) -> None:
         if log_dir.failure is not None:
             return
-        work = asyncio.get_running_loop().run_in_executor(self._thread, _remove_folder, log_dir.disk, path)
+        loop, thread = asyncio.get_running_loop(), self._thread_of(log_dir)
         try:
-            await to_its_end(work)
+            await to_its_end(loop.run_in_executor(thread, _remove_folder, log_dir.disk, path))
         except OSError as error:
             self._dirs.dir_failed(log_dir, LogDirFailed("removing", path, error))
+
+    def _thread_of(self, log_dir: LogDir) -> Executor:
+        """Where files of a dir are removed: beside the dir's own thread, for that may take long."""
+        if log_dir not in self._deleting:
+            self._deleting[log_dir] = self._threads(f"log-deletion-{len(self._deleting)}", 1)
+        return self._deleting[log_dir]
 
 
 async def _repeat(interval_s: float, job: Callable[[], Awaitable[None]]) -> None:

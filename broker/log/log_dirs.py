@@ -319,9 +319,9 @@ class LogDirs:
     def commit_of(self, partition: PartitionLog) -> GroupCommit:
         return self._commits[partition.log_dir]
 
-    async def save_checkpoints(self, *names: str) -> None:
-        """Write the named checkpoints of every dir, through aiofiles."""
-        for log_dir in self.dirs:
+    async def save_checkpoints(self, *names: str, only: LogDir | None = None) -> None:
+        """Write the named checkpoints of one dir, or of all, through aiofiles."""
+        for log_dir in self.dirs if only is None else [only]:
             for name in names:
                 if log_dir.failure is None:
                     try:

@@ -407,6 +407,49 @@ async def test_a_defect_in_a_background_job_ends_nothing(monkeypatch: pytest.Mon
     await dirs.stop(1)
 
 
+@pytest.mark.invariant("S13")
+async def test_a_device_that_hangs_holds_up_no_housekeeping_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, clock = memory(), ManualClock()
+    dirs = log_dirs(disk, ["/a", "/b"], config=replace(COMPACTED, compact=False), clock=clock)
+    await dirs.start()
+    ids = [each.directory_id for each in dirs.dirs]
+    logs = [await dirs.create(place, UUID(int=1), directory_id=ids[place.partition]) for place in (TP, OTHER)]
+    works_again, plain = asyncio.Event(), disk.replace
+
+    async def hangs(path: str, data: bytes) -> None:
+        if path.startswith("/a/"):
+            await works_again.wait()
+        await plain(path, data)
+
+    monkeypatch.setattr(disk, "replace", hangs)
+    options = HousekeepingOptions(
+        replica_high_watermark_checkpoint_interval_ms=1, tick_ms=1, log_retention_check_interval_ms=1
+    )
+    keeper = Housekeeper(dirs, clock, options)
+    serving = asyncio.create_task(keeper.serve())
+    async with asyncio.timeout(30):
+        for _ in range(3):
+            for log in logs:
+                for _ in range(20):
+                    log.append_as_leader(batch(1, timestamp=NOW), 0, NOW)
+                log.advance_high_watermark(log.end_offset)
+                log.delete_records(log.end_offset - 1)
+                dirs.appended(log)
+            quick = logs[1]
+            while (
+                dirs.dirs[1].checkpoints.offset("replication-offset-checkpoint", OTHER) != quick.end_offset
+                or quick.store.unsaved
+                or any(name.endswith(names.DELETED) for name in disk.list("/b/orders-1"))
+            ):
+                await asyncio.sleep(0.001)
+    assert not disk.exists("/a/replication-offset-checkpoint")
+    works_again.set()
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    await keeper.stop()
+    await dirs.stop(1)
+
+
 # -- the end of a replica
 
 
@@ -462,7 +505,7 @@ async def test_the_housekeeper_leaves_a_log_alone_that_a_thread_changes() -> Non
     clock.advance(3600)
     async with log.files.alone("cut"):
         segments, log.log.segments = log.log.segments, []  # as between two steps of a cut
-        await keeper.save_recovery_points()
+        await keeper.flush_closed_segments()
         await keeper.expire_producers()
         log.log.segments = segments
         assert list(log.store.state.entries) == [7]

@@ -489,7 +489,7 @@ async def test_the_housekeeper_flushes_what_nobody_else_did() -> None:
     for n in range(9):
         log.append_as_leader(batch(producer_id=1, sequence=n), 0, NOW)
     keeper = Housekeeper(dirs, ManualClock(), HousekeepingOptions())
-    await keeper.save_recovery_points()
+    await keeper.flush_closed_segments()
     await dirs.commit_of(log).settle()
     assert log.log.recovery_point == log.log.active.base_offset
     await keeper.tick()
