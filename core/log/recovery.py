@@ -46,11 +46,15 @@ def open_segments(
     segments: list[Segment] = []
     try:
         segments += _segments(disk, folder, config)
-        sparse = sparse or disk.exists(f"{folder}/{names.SPARSE}")
+        marked = disk.exists(f"{folder}/{names.SPARSE}")
         durable = recovery_point if recovery_point and recovery_point > log_start_offset else 0
-        found = _checked(disk, folder, segments, clean, None if recovery_point is None else durable, suspect, sparse)
+        point = None if recovery_point is None else durable
+        found = _checked(disk, folder, segments, clean, point, suspect, sparse or marked)
         if not segments or found.end_offset < log_start_offset:
             found = _started_at(disk, folder, config, segments, log_start_offset, now_ms, found.sparse)
+        if found.sparse and not marked:
+            mark_sparse(disk, folder)  # the topic may cease to be compacted; what is missing stays so
+            found.names_changed = True
     except OSError as error:
         raise LogDirFailed("opening", folder, error) from error
     finally:
@@ -103,9 +107,7 @@ def _checked(
     epochs = None
     if not clean:
         epochs, gaps = _recovered(disk, folder, segments, 0 if suspect else doubtful, recovery_point, sparse)
-        if gaps and not sparse:
-            mark_sparse(disk, folder)
-            sparse = True
+        sparse = sparse or gaps
     for segment in segments:
         segment.sparse = sparse
     last = segments[-1]

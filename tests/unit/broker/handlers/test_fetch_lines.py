@@ -8,6 +8,7 @@ import pytest
 from rookery.broker.handlers import fetch_read
 from rookery.broker.replication.partition import Partition
 from rookery.core.errors import ErrorCode
+from rookery.core.log import LogCorrupt
 from rookery.core.metadata.image import Endpoint
 from rookery.core.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -29,6 +30,28 @@ async def fill(broker: QuietBroker, topic: str, count: int, *, index: int = 0, s
 def offsets(records: object) -> list[int]:
     assert isinstance(records, bytes | bytearray | memoryview)
     return [header.base_offset for _, header in batches(records)]
+
+
+@pytest.mark.invariant("S3")
+@pytest.mark.parametrize("version", [4, 12, 16])
+async def test_damaged_records_are_an_error_and_all_others_are_served(broker: QuietBroker, version: int) -> None:
+    await broker.create("orders", 2, segment_bytes=str(1 << 20))
+    for index in range(2):
+        await fill(broker, "orders", 6, index=index, size=400_000)
+    log = broker.partition("orders").log.log
+    damaged = log.segments[1]
+    assert len(log.segments) > 2
+    log.set_damaged(LogCorrupt(damaged.log_path, 0, "a checksum is wrong"))
+    talk = broker.talk()
+    topic = {"topic_id": broker.partition("orders").topic_id} if version > 12 else {}
+    found = [
+        await talk.fetch("orders", offset, index=index, version=version, **topic)
+        for index, offset in ((0, 0), (0, damaged.base_offset), (0, log.segments[2].base_offset), (1, 2))
+    ]
+    error = ErrorCode.KAFKA_STORAGE_ERROR
+    assert [one.error_code for one in found] == [ErrorCode.NONE, error, ErrorCode.NONE, ErrorCode.NONE]
+    assert [bool(one.records) for one in found] == [True, False, True, True]
+    assert (await talk.produce("orders", batch_of(b"more"))).error_code == ErrorCode.NONE
 
 
 # --- 32: the long poll ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from rookery.broker.handlers.locate import Locator
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.log.threads import no_threads
@@ -120,7 +121,7 @@ async def desk(partition: im.Partition, fenced: tuple[int, ...] = ()) -> Any:
     finally:
         serving.cancel()
         await asyncio.wait([serving])
-        await dirs.stop(1)
+        await made.dirs.stop(1)
 
 
 @pytest.mark.invariant("S3", "P4")
@@ -194,6 +195,30 @@ async def test_without_a_leader_a_damaged_replica_is_kept_and_may_be_elected() -
         here.happens([r.PartitionChangeRecord(TOPIC, 0, directories=lost)])
         await until(lambda: the_partition(here.view.image).directory(ME) == directory(ME))
         assert here.log is before
+
+
+@pytest.mark.invariant("S3")
+async def test_a_replica_whose_end_is_in_doubt_is_refused_with_the_reason() -> None:
+    """Only the last one in sync: there is nobody to rebuild it from, and nothing is thrown away."""
+    async with desk(im.Partition((1, 2), (1,), 1)) as here:
+        disk, last = here.log.log.disk, here.log.log.active.log_path
+        await here.dirs.stop(1)
+        content = disk.read(last)
+        disk.edit(last, content[:-1])
+        dirs = log_dirs(disk, ["/a"], threads=no_threads)
+        await dirs.start()
+        after = Desk(dirs, here.view.image)
+        serving = asyncio.create_task(after.replicas.serve())
+        after.replicas.activate()
+        await after.replicas.settled()
+        serving.cancel()
+        await asyncio.wait([serving])
+        locator = Locator(after.partitions, after.view)
+        for find in (lambda: locator.named("t", 0), lambda: locator.of(TOPIC, 0)):
+            with pytest.raises(KafkaStorageError, match="damaged"):
+                find()
+        assert disk.read(last) == content[:-1]
+        here.dirs = dirs
 
 
 @pytest.mark.invariant("M12")
