@@ -153,6 +153,13 @@ class LogDir:
             raise LogDirFailed("creating", folder, error) from error
         return PartitionLog.open(self.disk, folder, partition, config, now_ms=now_ms)
 
+    def write_topic_id(self, partition: TopicPartition, topic_id: UUID) -> None:
+        """Say whose the folder of a partition is. Blocks."""
+        try:
+            PartitionMetadata(topic_id).write(self.disk, self.folder(partition))
+        except OSError as error:
+            raise LogDirFailed("writing", self.folder(partition), error) from error
+
     # -- the end
 
     def release(self) -> None:

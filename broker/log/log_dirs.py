@@ -160,6 +160,21 @@ class LogDirs:
             raise KafkaStorageError(f"no log dir can take a new partition: {self.offline}")
         return min(online, key=lambda log_dir: len(log_dir.held))
 
+    async def adopt(self, partition: TopicPartition, topic_id: UUID) -> None:
+        """Write down whose a replica is that has no topic id, so that it goes with its topic and with no other."""
+        log_dir = self.dir_of[partition]
+        try:
+            await log_dir.run(partial(log_dir.write_topic_id, partition, topic_id))
+        except LogDirFailed as error:
+            self.dir_failed(log_dir, error)
+            raise
+        self.topic_ids[partition] = topic_id
+
+    def is_used(self, partition: TopicPartition) -> bool:
+        """Whether records are, or were, in a replica, as far as can be told."""
+        opened = self.partitions.get(partition)
+        return opened is None or opened.end_offset > 0
+
     async def delete(self, partition: TopicPartition) -> None:
         """Take a replica away: its folder is renamed now and removed by the housekeeper later."""
         async with self._alone(partition):

@@ -265,6 +265,9 @@ class Replicas(Service):
         if here and log_dirs.topic_ids.get(place) not in (None, topic_id):
             _log.info("replica.replaced", partition=str(place), reason="it belongs to a deleted topic of that name")
             await log_dirs.delete(place)
+        elif here and log_dirs.topic_ids.get(place) is None and self._is_new(key, wanted) and log_dirs.is_used(place):
+            _log.warning("replica.replaced", partition=str(place), reason="whose it was is not known")
+            await log_dirs.set_aside(place)
         elif log_dirs.still_damaged(place) and self._may_be_rebuilt(key, wanted):
             self.rebuilds += 1
             _log.warning("replica.rebuilt", partition=str(place), reason=str(log_dirs.damaged[place]))
@@ -274,6 +277,8 @@ class Replicas(Service):
             await log_dirs.set_aside(place)
             self._arrived.add(key)
         if place in log_dirs.partitions:
+            if log_dirs.topic_ids.get(place) is None:
+                await log_dirs.adopt(place, topic_id)
             return log_dirs.partitions[place]
         if place in log_dirs.dir_of:
             return None  # its directory is offline, or nobody else has what it lost
@@ -283,8 +288,8 @@ class Replicas(Service):
 
     def _may_begin(self, key: Key, place: TopicPartition, wanted: im.Partition) -> bool:
         """Whether a replica that is not found here may begin empty."""
-        if key in self._arrived or wanted.partition_epoch == 0:
-            return True  # it is new
+        if self._is_new(key, wanted):
+            return True
         missing, directory = self._log_dirs.offline, wanted.directory(self._view.node_id)
         if not missing and directory == im.UNASSIGNED_DIRECTORY:
             return True  # it was never made, or it would have been reported
@@ -296,6 +301,10 @@ class Replicas(Service):
             "log.dirs any more and another one is in sync",
         )  # fmt: skip
         return False
+
+    def _is_new(self, key: Key, wanted: im.Partition) -> bool:
+        """Whether nothing of the replica can be here: it came in this life, or nothing happened to it yet."""
+        return key in self._arrived or wanted.partition_epoch == 0
 
     def _may_be_rebuilt(self, key: Key, wanted: im.Partition) -> bool:
         """Whether a damaged replica can go: another one leads, and the controller counts on this one no longer."""
