@@ -112,7 +112,11 @@ class PartitionReader:
         data = answer.responses[0].partitions[0]
         where = f"{self._topic}-{self._partition} at offset {self.position}"
         if data.error_code == OffsetOutOfRangeError.code:
-            raise OffsetOutOfRangeError(f"{where}: the log starts at {data.log_start_offset}")
+            first, next_offset = [
+                await offset_at(self._cluster, self._topic, self._partition, time) for time in (EARLIEST, LATEST)
+            ]
+            held = f"it holds {first} to {next_offset - 1}" if next_offset > first else f"it is empty, {first} is next"
+            raise OffsetOutOfRangeError(f"{where}: {held}")
         check(data.error_code, where)
         return data
 

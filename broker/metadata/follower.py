@@ -1,8 +1,8 @@
 """A broker's reader of the metadata log: finds the quorum's leader, fetches on, delivers what is committed.
 
 It keeps nothing on disk and never votes: after a restart it begins with the leader's snapshot. The leader holds
-each Fetch open until there is news, so a committed record arrives within one round trip; and the open Fetch is
-what tells the controller that this broker is alive.
+each Fetch open until there is news, so a committed record arrives within one round trip. What keeps a broker's
+session with the controller alive are its heartbeats (`broker.lifecycle`), not these fetches.
 """
 
 import asyncio

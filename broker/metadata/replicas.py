@@ -150,8 +150,8 @@ class Replicas(Service):
             self._followers.unfollow(partition.topic_id, partition.index)
             if wanted.leader_epoch != before.leader_epoch:
                 _log.info(
-                    "leader.elected", partition=str(partition.topic_partition), leader=wanted.leader,
-                    leader_epoch=wanted.leader_epoch, isr=list(wanted.isr), log_end=partition.log.end_offset,
+                    "leadership.begun", topic=partition.topic, partition=partition.index,
+                    epoch=wanted.leader_epoch, isr=list(wanted.isr), log_end=partition.log.end_offset,
                 )  # fmt: skip
         elif wanted.leader_epoch != before.leader_epoch or wanted.leader != before.leader:
             self._follow(partition)

@@ -111,7 +111,7 @@ class Health:
                 "controller": broker.view.controller_id,
                 "metadata_offset": broker.view.image.offset,
                 "partitions": len(broker.partitions),
-                "leaders": sum(p.is_leader for p in broker.partitions),
+                "leaders": sum(p.is_leader and not p.offline for p in broker.partitions),
             }
             report["offline_partitions"] = self._offline()[:LISTED_MAX]
             report["under_replicated_partitions"] = [

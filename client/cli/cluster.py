@@ -4,9 +4,17 @@ import argparse
 from typing import Any
 
 from rookery.client.cli.common import add_bootstrap, show, table, with_cluster
-from rookery.core.net.cluster import Cluster, ClusterMetadata
+from rookery.core.errors import KafkaError
+from rookery.core.net.cluster import Cluster, ClusterMetadata, check
+from rookery.core.wire.apis.describe_quorum import (
+    DESCRIBE_QUORUM,
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
 
 EXIT_UNHEALTHY = 3
+METADATA_TOPIC = "__cluster_metadata"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -38,8 +46,24 @@ def trouble(view: ClusterMetadata) -> list[dict[str, Any]]:
     return rows
 
 
+async def _controller(cluster: Cluster) -> int | str:
+    """The active controller, which leads the metadata quorum. Metadata names any broker, for clients that send it what
+    brokers pass on."""
+    partition = PartitionData(partition_index=0)
+    request = DescribeQuorumRequest(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[partition])])
+    answer = await cluster.ask_any(DESCRIBE_QUORUM, request)
+    check(answer.error_code, "the metadata quorum", answer.error_message)
+    quorum = answer.topics[0].partitions[0]
+    return quorum.leader_id if quorum.leader_id >= 0 and not quorum.error_code else "none"
+
+
 async def _status(cluster: Cluster, arguments: argparse.Namespace) -> int:
     view = await cluster.refresh(None)
+    controller: int | str
+    try:
+        controller = await _controller(cluster)
+    except KafkaError as error:
+        controller = f"unknown ({error})"
     leaders = [p.leader for topic in view.topics.values() for p in topic.partitions.values()]
     nodes = [
         {
@@ -54,13 +78,13 @@ async def _status(cluster: Cluster, arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         report = {
             "cluster_id": view.cluster_id,
-            "controller": view.controller_id,
+            "controller": controller,
             "nodes": nodes,
             "trouble": rows,
         }
         show([report], (), "json")
     else:
-        print(f"cluster {view.cluster_id}  controller {view.controller_id}  partitions {len(leaders)}")
+        print(f"cluster {view.cluster_id}  controller {controller}  partitions {len(leaders)}")
         print(table(nodes, ("node", "address", "rack", "leaders")))
         print(
             table(rows, ("partition", "state", "isr", "osr")) if rows else "healthy: every replica is in sync"

@@ -6,21 +6,21 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from rookery.client.cli import finding
 from rookery.client.cli.errors import CliError, NotFoundError, UsageError
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.net.cluster import BootstrapError, Cluster
 from rookery.core.net.connection import ConnectionLostError
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 OUTPUTS = ("table", "json", "jsonl", "name")
 
 
 def add_bootstrap(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bootstrap",
-        default=DEFAULT_BOOTSTRAP,
         metavar="HOST:PORT,...",
-        help=f"some nodes of the cluster ({DEFAULT_BOOTSTRAP})",
+        help=f"some nodes of the cluster (${finding.BOOTSTRAP_VARIABLE}, the current context, the nearest "
+        f"{finding.FOLDER}, {finding.DEFAULT_BOOTSTRAP})",
     )
 
 
@@ -35,7 +35,7 @@ def with_cluster(
 
     async def connected(arguments: argparse.Namespace) -> int:
         try:
-            cluster = Cluster(arguments.bootstrap, client_id="rookery-cli")
+            cluster = Cluster(finding.bootstrap(arguments.bootstrap), client_id="rookery-cli")
         except ValueError as error:
             raise UsageError(f"--bootstrap: {error}") from error
         async with cluster:

@@ -5,6 +5,7 @@ import re
 import sys
 from typing import Any
 
+from rookery.client.cli import finding
 from rookery.client.cli.common import add_bootstrap
 from rookery.client.cli.errors import CliError, UsageError
 
@@ -51,7 +52,7 @@ def _archive(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise CliError(f"{error}. Spark is an extra: pip install 'rookery[spark]'; it needs Java 17") from error
     job = archive.ArchiveJob(
-        bootstrap=arguments.bootstrap,
+        bootstrap=finding.bootstrap(arguments.bootstrap),
         topics=arguments.topics,
         output=arguments.output,
         checkpoint=arguments.checkpoint or checkpoint_in(arguments.output),

@@ -1,20 +1,24 @@
 """`rookery produce`: one record a line, from standard input or a file."""
 
 import argparse
-import asyncio
+import os
 import sys
-from collections.abc import Iterator
-from itertools import islice
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from rookery.client.cli.blocking import interruptible
 from rookery.client.cli.common import add_bootstrap, with_cluster
 from rookery.client.cli.errors import CliError, UsageError
 from rookery.client.sender import Outgoing, Sender
 from rookery.core.net.cluster import Cluster
 from rookery.core.wire.records import Codec, RecordHeader
 
-BATCH_RECORDS = 500
+READ_BYTES = 64 * 1024
+REACH_S = 30.0
+SILENT_S = 2.0
+"""A wait that lasts longer is explained, and again each time this has passed."""
 ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
 
 
@@ -52,23 +56,58 @@ def parse_headers(texts: list[str]) -> list[RecordHeader]:
     return headers
 
 
+class Waiting:
+    """Says why nothing happens, when nothing happens for a while."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def retried(self, why: Exception) -> None:
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        elif now - self._since > SILENT_S:
+            print(f"rookery: waiting, since: {why}", file=sys.stderr, flush=True)
+            self._since = now
+
+    def went_on(self) -> None:
+        self._since = None
+
+
+async def lines(source: int) -> AsyncIterator[list[bytes]]:
+    """The lines of a file descriptor, as they come: one from a terminal, many from a file."""
+    rest = b""
+    while data := await interruptible(lambda: os.read(source, READ_BYTES)):
+        *whole, rest = (rest + data).split(b"\n")
+        if whole:
+            yield whole
+    if rest:
+        yield [rest]
+
+
+async def _say_if_new(cluster: Cluster, topic: str) -> None:
+    """A topic that is not there is created by the first record, which should not happen by a typing error unnoticed."""
+    known = await cluster.retrying(lambda: cluster.refresh([topic]), REACH_S)
+    if topic not in known.topics:
+        view = await cluster.topic(topic, create=True)
+        print(f"created topic {topic} with {len(view.partitions)} partition(s): there was none", file=sys.stderr)
+
+
 async def _produce(cluster: Cluster, arguments: argparse.Namespace) -> None:
     headers = parse_headers(arguments.header)
     sender = Sender(
         cluster, arguments.topic, acks=ACKS[arguments.acks], codec=Codec[arguments.compression.upper()]
     )
+    waiting = Waiting()
+    cluster.on_retry = waiting.retried
     try:
-        source: BinaryIO = arguments.file.open("rb") if arguments.file else sys.stdin.buffer
+        source = os.open(arguments.file, os.O_RDONLY) if arguments.file else sys.stdin.fileno()
     except OSError as error:
         raise CliError(f"--file: {error}") from error
     written = 0
-    with source:
-        lines = iter(source)
-        while chunk := await asyncio.to_thread(_take, lines):
-            written += len(await sender.send([outgoing(line, arguments, headers) for line in chunk]))
+    async for chunk in lines(source):
+        if not written:
+            await _say_if_new(cluster, arguments.topic)
+        written += len(await sender.send([outgoing(line, arguments, headers) for line in chunk]))
+        waiting.went_on()
     print(f"wrote {written} record(s) to {arguments.topic}", file=sys.stderr)
-
-
-def _take(lines: Iterator[bytes]) -> list[bytes]:
-    """Some lines: many from a file, what is there from a terminal."""
-    return list(islice(lines, 1 if sys.stdin.isatty() else BATCH_RECORDS))

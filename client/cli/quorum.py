@@ -11,6 +11,7 @@ from uuid import UUID
 
 import grpc.aio
 
+from rookery.client.cli import finding
 from rookery.client.cli.common import add_output, show
 from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
 from rookery.client.cli.quorum_log import fetched, lines, rpc_version, stored
@@ -24,7 +25,6 @@ from rookery.core.net.tls import Tls, read_tls
 from rookery.proto import raft_pb2 as pb
 from rookery.proto.raft_pb2_grpc import RaftStub
 
-DEFAULT_CONTROLLERS = "127.0.0.1:9192"
 CALL_S = 5.0
 CHANGE_MS = 20_000
 COLUMNS = ("node", "role", "log_end", "lag", "last_fetch_ms", "caught_up_ms", "address", "directory")
@@ -65,9 +65,9 @@ def add_parser(subparsers: Any) -> None:
 def add_controllers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--controllers",
-        default=DEFAULT_CONTROLLERS,
         metavar="HOST:PORT,...",
-        help=f"some controllers ({DEFAULT_CONTROLLERS})",
+        help=f"some controllers (${finding.CONTROLLERS_VARIABLE}, the current context, the nearest {finding.FOLDER}, "
+        f"{finding.DEFAULT_CONTROLLERS})",
     )
     parser.add_argument("--command-config", metavar="FILE", help="properties file with ssl.* keys")
 
@@ -122,7 +122,9 @@ Work = Callable[[Controllers, argparse.Namespace], Coroutine[Any, Any, int | Non
 
 def with_controllers(work: Work) -> Callable[[argparse.Namespace], int]:
     async def connected(arguments: argparse.Namespace) -> int:
-        addresses = [text.strip() for text in arguments.controllers.split(",") if text.strip()]
+        stored = getattr(arguments, "data", None)
+        found = "" if stored else finding.controllers(arguments.controllers)
+        addresses = [text.strip() for text in found.split(",") if text.strip()]
         async with Controllers(addresses, _tls(arguments)) as controllers:
             try:
                 return int(await work(controllers, arguments) or 0)

@@ -8,13 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rookery.client.cli.errors import UsageError
+from rookery.client.cli import finding
+from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
 from rookery.client.local import launcher
 from rookery.client.local.cluster_file import ClusterFile
 from rookery.core.config.loading import read_overrides
 from rookery.core.config.options import ConfigError
 
-DEFAULT_FOLDER = ".rookery"
+DEFAULT_FOLDER = finding.FOLDER
 STATUS_INTERVAL_S = 1.0
 
 
@@ -38,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         temporary = tempfile.mkdtemp(prefix="rookery-")
     folder = Path(temporary) if temporary else arguments.data or Path(DEFAULT_FOLDER)
     begun = time.monotonic()
+    stays = arguments.detach
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # both ways to stop are one: KeyboardInterrupt
     try:
         cluster = launcher.bring_up(_wish(arguments, folder), print)
@@ -47,8 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if arguments.detach:
             raise
+    except CliError as error:
+        stays = stays or not isinstance(error, UnhealthyError)  # refused, nothing was started: what runs goes on
+        raise
     finally:
-        if not arguments.detach:
+        if not stays:
             _stop(folder)
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -68,9 +73,9 @@ def _wish(arguments: argparse.Namespace, folder: Path) -> launcher.Wish:
 
 def banner(cluster: ClusterFile, folder: Path, seconds: float) -> str:
     """What a person does next."""
-    first = cluster.bootstrap.split(",")[0]
-    at = "" if first == "127.0.0.1:9092" else f" --bootstrap {first}"
-    where = "" if folder == Path(DEFAULT_FOLDER) else f" --data {folder}"
+    here = folder == Path(DEFAULT_FOLDER)
+    at = "" if here else f" --bootstrap {cluster.bootstrap}"
+    where = "" if here else f" --data {folder}"
     kept = "removed when the cluster stops" if cluster.ephemeral else "kept"
     return "\n".join(
         [

@@ -18,7 +18,9 @@ from pathlib import Path
 from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
 from rookery.client.local import cluster_file, processes
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
-from rookery.client.local.shape import HOST, NODES_MAX, NodePlan, Shape, controllers_for
+from rookery.client.local.shape import HOST, HTTP_STEP, NODES_MAX, NodePlan, Shape, controllers_for
+from rookery.core.config.loading import load, read_properties
+from rookery.core.config.options import ConfigError
 from rookery.core.ids import id_text, new_id
 
 READY_TIMEOUT_S = 60.0
@@ -26,6 +28,7 @@ STOP_TIMEOUT_S = 40.0
 PORT_RELEASE_S = 1.0
 """A node that was just killed may hold its ports for a moment."""
 LOG_LINES_SHOWN = 15
+PORT_MAX = 65535
 Say = Callable[[str], None]
 
 
@@ -40,11 +43,32 @@ class Wish:
     ephemeral: bool
 
 
+class NodeEndedError(UnhealthyError):
+    """A node ended while starting."""
+
+
 def bring_up(wish: Wish, say: Say) -> ClusterFile:
     """Make the cluster of `wish.folder` run as wished, and return when every node is ready."""
     if not 1 <= wish.nodes <= NODES_MAX:
         raise UsageError(f"--nodes {wish.nodes}: from 1 to {NODES_MAX} nodes can run on one machine")
+    last = PORT_MAX - HTTP_STEP - wish.nodes + 1
+    if not 0 <= wish.port <= last:
+        raise UsageError(
+            f"--port {wish.port}: the first of {wish.nodes} node(s) can be on port 1 to {last} (0 finds free ones); "
+            f"the ports up to {HTTP_STEP + wish.nodes - 1} above it are used, too"
+        )
     folder = wish.folder.resolve()
+    try:
+        return _bring_up(wish, folder, say)
+    except OSError as error:
+        raise CliError(
+            f"the cluster cannot be kept in {folder}: {error.strerror or error}"
+            + (f" ({error.filename})" if error.filename and error.filename != str(folder) else "")
+            + ". Choose another folder: rookery up --data DIR"
+        ) from error
+
+
+def _bring_up(wish: Wish, folder: Path, say: Say) -> ClusterFile:
     folder.mkdir(parents=True, exist_ok=True)
     before = existing(folder)
     shape = _shape(replace(wish, folder=folder), before)
@@ -54,8 +78,9 @@ def bring_up(wish: Wish, say: Say) -> ClusterFile:
         else {}
     )
     dead = [plan for plan in shape.plans() if plan.id not in living]
-    _refuse_busy_ports(dead, asked=wish.port)
     overrides = {**(before.overrides if before else {}), **wish.overrides}
+    _check_overrides(shape, overrides, wish.overrides, say)
+    _refuse_busy_ports(dead, asked=wish.port)
     nodes = dict(living)
     try:
         for plan in dead:
@@ -72,8 +97,27 @@ def bring_up(wish: Wish, say: Say) -> ClusterFile:
         cluster_file.write(folder, cluster)
     if living:
         say(f"kept {len(living)} running node(s), started {len(dead)}")
-    _wait_ready(cluster, dead)
+    try:
+        _wait_ready(cluster, dead)
+    except NodeEndedError:  # perhaps because of what was set: the next try must not inherit it
+        cluster_file.write(folder, replace(cluster, overrides=before.overrides if before else {}))
+        raise
     return cluster
+
+
+def _check_overrides(shape: Shape, overrides: Mapping[str, str], new: Mapping[str, str], say: Say) -> None:
+    """Refuse what no node would start with, before anything is stored, and pass on what nodes would warn of."""
+    plan = shape.plan(1)
+    own = read_properties(shape.properties(plan, {}))
+    fixed = [key for key in new if key in own and key not in shape.defaults()]
+    if fixed:
+        raise UsageError(f"--set {fixed[0]}: `rookery up` sets it itself, for each node")
+    try:
+        loaded = load([("--set", read_properties(shape.properties(plan, overrides)))])
+    except ConfigError as error:
+        raise UsageError(f"--set: {error}") from error
+    for warning in loaded.warnings:
+        say(f"note: {warning}")
 
 
 def bring_down(folder: Path, say: Say) -> None:
@@ -115,6 +159,8 @@ def existing(folder: Path) -> ClusterFile | None:
         return cluster_file.read(folder)
     except cluster_file.DamagedClusterFileError as error:
         raise CliError(str(error)) from error
+    except OSError as error:
+        raise CliError(f"{folder} is no folder of a cluster: {error.strerror or error}") from error
 
 
 def _shape(wish: Wish, before: ClusterFile | None) -> Shape:
@@ -184,7 +230,7 @@ def _wait_ready(cluster: ClusterFile, started: list[NodePlan]) -> None:
                 f"node {node.id} is not ready after {READY_TIMEOUT_S:.0f} s: {readiness(node)}\n{_log_tail(node)}"
             )
         if has_ended(node):
-            raise UnhealthyError(f"node {node.id} ended while starting\n{_log_tail(node)}")
+            raise NodeEndedError(f"node {node.id} ended while starting\n{_log_tail(node)}")
 
 
 def _ended_or_ready(node: RunningNode) -> bool:

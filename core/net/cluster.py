@@ -157,6 +157,8 @@ class Cluster:
         self._turn = 0
         self._coordinators: dict[tuple[CoordinatorKind, str], Node] = {}
         self.request_timeout_s = request_timeout_s
+        self.on_retry: Callable[[Exception], None] = lambda _error: None
+        """Hears of each failure that is waited out."""
         self.view = ClusterMetadata()
 
     async def __aenter__(self) -> "Cluster":
@@ -297,6 +299,7 @@ class Cluster:
                 )
                 if not passes or asyncio.get_running_loop().time() + RETRY_PAUSE_S > deadline:
                     raise
+                self.on_retry(error)
             await asyncio.sleep(RETRY_PAUSE_S)
 
 

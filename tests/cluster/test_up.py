@@ -72,6 +72,13 @@ def test_mistakes_are_explained(cluster: LocalCluster) -> None:
     assert refused.returncode == 1
     assert "INVALID_REPLICATION_FACTOR" in refused.stderr
     assert "Traceback" not in refused.stderr
+    rookery("topic", "create", "short", *at)
+    rookery("produce", "short", *at, stdin="one\ntwo\n")
+    beyond = rookery("consume", "short", "--from", "7", "-n", "1", *at, check=False)
+    assert beyond.returncode == 1
+    assert "short-0 at offset 7: it holds 0 to 1" in beyond.stderr
+    typo = rookery("produce", "shrot", *at, stdin="three\n")
+    assert "created topic shrot with 1 partition(s): there was none" in typo.stderr
     nobody = rookery("topic", "list", "--bootstrap", "127.0.0.1:1", check=False)
     assert "Is the cluster running?" in nobody.stderr
 

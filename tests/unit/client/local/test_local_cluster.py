@@ -1,17 +1,20 @@
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rookery.client.cli.errors import CliError, UsageError
+from rookery.client.cli.__main__ import main
+from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
 from rookery.client.local import cluster_file, launcher, processes
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
-from rookery.client.local.shape import Shape, controllers_for
+from rookery.client.local.shape import NodePlan, Shape, controllers_for
 from rookery.core.config import node
 from rookery.core.config.listeners import listeners_of
 from rookery.core.config.loading import load, read_properties
@@ -122,3 +125,91 @@ def test_down_with_nothing_running(tmp_path: Path, capsys: pytest.CaptureFixture
     cluster_file.write(tmp_path, a_cluster())
     launcher.bring_down(tmp_path, print)
     assert "no node was running" in capsys.readouterr().out
+
+
+def no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(plan: NodePlan) -> tuple[int, float]:
+        raise AssertionError("no node is to be started")
+
+    monkeypatch.setattr(processes, "start_node", start)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("num.partitions", "many", "num.partitions"),
+        ("log.retention.ms", "-7", "log.retention.ms"),
+        ("node.id", "7", "`rookery up` sets it itself"),
+        ("listeners", "PLAINTEXT://:1", "`rookery up` sets it itself"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: str, says: str
+) -> None:
+    no_node(monkeypatch)
+    wish = launcher.Wish(tmp_path, 1, 0, {key: value}, ephemeral=False)
+    with pytest.raises(UsageError, match=says):
+        launcher.bring_up(wish, print)
+    assert cluster_file.read(tmp_path) is None
+    cluster_file.write(tmp_path, replace(a_cluster(), overrides={"num.partitions": "3"}))
+    with pytest.raises(UsageError, match=says):
+        launcher.bring_up(wish, print)
+    stored = cluster_file.read(tmp_path)
+    assert stored is not None
+    assert stored.overrides == {"num.partitions": "3"}
+
+
+def test_unknown_options_are_told_on_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "start_node", lambda plan: (1, 0.0))
+    monkeypatch.setattr(launcher, "_wait_ready", lambda *_: None)
+    said: list[str] = []
+    overrides = {"num.partitons": "3", "background.threads": "3"}
+    launcher.bring_up(launcher.Wish(tmp_path, 1, 0, overrides, ephemeral=False), said.append)
+    assert "note: num.partitons is not an option and is ignored; did you mean num.partitions?" in said
+    assert any(text.startswith("note: background.threads has no effect") for text in said)
+
+
+def test_options_that_ended_a_node_are_not_inherited_by_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "start_node", lambda plan: (1, 0.0))
+    cluster_file.write(tmp_path, replace(a_cluster(), overrides={"num.partitions": "3"}))
+    wish = launcher.Wish(tmp_path, 1, 0, {"message.max.bytes": "5000"}, ephemeral=False)
+    with pytest.raises(UnhealthyError, match="node 1 ended while starting"):
+        launcher.bring_up(wish, print)
+    stored = cluster_file.read(tmp_path)
+    assert stored is not None
+    assert stored.overrides == {"num.partitions": "3"}
+
+
+@pytest.mark.parametrize("port", [-1, 65335, 70000])
+def test_impossible_ports_are_refused(tmp_path: Path, port: int) -> None:
+    with pytest.raises(UsageError, match=r"--port .*: the first of 2 node\(s\) can be on port 1 to 65334"):
+        launcher.bring_up(launcher.Wish(tmp_path, 2, port, {}, ephemeral=False), print)
+
+
+@pytest.mark.parametrize("folder", ["afile", "afile/below", "/proc/rookery"])
+@pytest.mark.parametrize("command", [["up", "--port", "0"], ["down"]])
+def test_a_folder_that_cannot_be_used_gets_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: str, command: list[str]
+) -> None:
+    no_node(monkeypatch)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    (tmp_path / "afile").write_text("not a folder")
+    assert main([*command, "--data", str(tmp_path / folder)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("rookery: ")
+    assert folder in error
+    assert error.count("\n") == 1
+
+
+def test_a_refused_command_does_not_stop_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bring_down(*_: object) -> None:
+        raise AssertionError("the running cluster is stopped")
+
+    no_node(monkeypatch)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(launcher, "bring_down", bring_down)
+    cluster_file.write(tmp_path, a_cluster())
+    for mistake in (["--port", "70000"], ["--set", "num.partitions=many"], ["--nodes", "0"]):
+        assert main(["up", "--data", str(tmp_path), *mistake]) == 2

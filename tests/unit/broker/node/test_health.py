@@ -1,0 +1,36 @@
+"""What /healthz says of a broker."""
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+from rookery.broker.node.broker_role import BrokerRole
+from rookery.broker.node.health import Health
+from rookery.core.metrics import Metrics
+
+
+def partition(index: int, *, offline: bool) -> Any:
+    state = SimpleNamespace(leader=1, isr=(1,), replicas=(1,))
+    return SimpleNamespace(
+        topic_partition=f"orders-{index}", state=state, is_leader=True, offline=offline, below_min_isr=False,
+    )  # fmt: skip
+
+
+async def test_a_partition_on_an_offline_directory_counts_for_no_leader() -> None:
+    broker = SimpleNamespace(
+        log_dirs=SimpleNamespace(
+            start_up=SimpleNamespace(recovery=SimpleNamespace(remaining=0, partitions=0)),
+            offline={"/data/2": "EIO"},
+            damaged={},
+        ),
+        lifecycle=SimpleNamespace(running=True, state=SimpleNamespace(name="RUNNING"), epoch=7),
+        metadata=SimpleNamespace(high_watermark=5, position=5),
+        view=SimpleNamespace(controller_id=1, image=SimpleNamespace(offset=5)),
+        partitions=[partition(0, offline=False), partition(1, offline=True)],
+    )
+    health = Health(1, Metrics(), None, cast(BrokerRole, broker))
+    health.started = True
+    page = await health.pages()["/healthz"]({"verbose": ""})
+    report = json.loads(page.body)
+    assert page.status == 503
+    assert (report["broker"]["partitions"], report["broker"]["leaders"]) == (2, 1)
