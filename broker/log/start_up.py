@@ -96,11 +96,11 @@ class StartUp:
                 raise LogDirRefused(f"none of the log dirs can be used: {opened.offline}")
             _refuse_twins(opened.dirs)
             await self._tell_namesakes_apart(found)
-        except LogDirRefused:
+            await self._recover(found, opened)
+        except BaseException:
             for log_dir in opened.dirs:
                 log_dir.release()
             raise
-        await self._recover(found, opened)
         return opened
 
     async def _open_dir(self, path: str, opened: Opened, found: dict[LogDir, list[TopicPartition]]) -> None:
@@ -175,12 +175,15 @@ class StartUp:
 
     async def _recover_dir(self, log_dir: LogDir, partitions: list[TopicPartition], opened: Opened) -> None:
         loop = asyncio.get_running_loop()
-        with self._threads("recovery", self._recovery_threads) as threads:
+        threads = self._threads("recovery", self._recovery_threads)
+        try:
             opening = [
                 loop.run_in_executor(threads, self._open_partition, log_dir, name) for name in partitions
             ]
             for partition, future in zip(partitions, opening, strict=True):
                 self._take(partition, log_dir, await future, opened)
+        finally:  # a stop waits for what is being opened, not for the rest
+            threads.shutdown(wait=True, cancel_futures=True)
         try:
             opened.leftovers += [(log_dir, path) for path in await log_dir.run(log_dir.leftovers)]
         except OSError as error:
