@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from rookery.proto import metadata_pb2 as rookery_dot_proto_dot_metadata__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18rookery/proto/raft.proto\x12\x0crookery.raft\x1a\x1crookery/proto/metadata.proto\"c\n\x06\x43\x61ller\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x0f\n\x07node_id\x18\x03 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x04 \x01(\x0c\x12\r\n\x05to_id\x18\x05 \x01(\x05\"F\n\x06Leader\x12\n\n\x02id\x18\x01 \x01(\x05\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\x12\x0f\n\x07told_by\x18\x04 \x01(\x05\",\n\x0bLogPosition\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\";\n\x05Voter\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\x0c\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\"\x9c\x01\n\x0bVoteRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12*\n\x07log_end\x18\x03 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x10\n\x08pre_vote\x18\x04 \x01(\x08\x12\x1a\n\x12voter_directory_id\x18\x05 \x01(\x0c\"T\n\x0cVoteResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\x12\x0f\n\x07granted\x18\x03 \x01(\x08\"}\n\x11\x42\x65ginEpochRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x17\n\x0fleader_endpoint\x18\x03 \x01(\t\x12\x1a\n\x12voter_directory_id\x18\x04 \x01(\x0c\"I\n\x12\x42\x65ginEpochResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\"y\n\x0f\x45ndEpochRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x31\n\x14preferred_successors\x18\x03 \x03(\x0b\x32\x13.rookery.raft.Voter\"G\n\x10\x45ndEpochResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\"\x83\x02\n\x0c\x46\x65tchRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12*\n\x07log_end\x18\x03 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x16\n\x0ehigh_watermark\x18\x04 \x01(\x03\x12\x13\n\x0bmax_wait_ms\x18\x05 \x01(\x05\x12\x11\n\tmax_bytes\x18\x06 \x01(\x05\x12\r\n\x05round\x18\x07 \x01(\x03\x12\x11\n\tin_memory\x18\x08 \x01(\x08\x12\x30\n\x08\x66\x65\x61tures\x18\t \x03(\x0b\x32\x1e.rookery.metadata.FeatureRange\"\xf1\x01\n\rFetchResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\x12\x16\n\x0ehigh_watermark\x18\x03 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x04 \x01(\x03\x12,\n\tdiverging\x18\x05 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12+\n\x08snapshot\x18\x06 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x0f\n\x07records\x18\x07 \x01(\x0c\x12\r\n\x05round\x18\x08 \x01(\x03\"\x8a\x01\n\x14\x46\x65tchSnapshotRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12+\n\x08snapshot\x18\x03 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x10\n\x08position\x18\x04 \x01(\x03\"\x9f\x01\n\rSnapshotChunk\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\x12+\n\x08snapshot\x18\x03 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x0c\n\x04size\x18\x04 \x01(\x03\x12\x10\n\x08position\x18\x05 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"o\n\x0f\x41\x64\x64VoterRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\"\n\x05voter\x18\x02 \x01(\x0b\x32\x13.rookery.raft.Voter\x12\x12\n\ntimeout_ms\x18\x03 \x01(\x05\"|\n\x12RemoveVoterRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\x10\n\x08voter_id\x18\x02 \x01(\x05\x12\x1a\n\x12voter_directory_id\x18\x03 \x01(\x0c\x12\x12\n\ntimeout_ms\x18\x04 \x01(\x05\"\\\n\x14\x43hangeVotersResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12$\n\x06leader\x18\x03 \x01(\x0b\x32\x14.rookery.raft.Leader\"=\n\x15\x44\x65scribeQuorumRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\"\xf4\x01\n\x16\x44\x65scribeQuorumResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\x12\x16\n\x0ehigh_watermark\x18\x03 \x01(\x03\x12%\n\x06voters\x18\x04 \x03(\x0b\x32\x15.rookery.raft.Replica\x12(\n\tobservers\x18\x05 \x03(\x0b\x32\x15.rookery.raft.Replica\x12\x12\n\ncluster_id\x18\x06 \x01(\t\x12\x13\n\x0bmin_version\x18\x07 \x01(\x05\x12\x13\n\x0bmax_version\x18\x08 \x01(\x05\"\x87\x01\n\x07Replica\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\x0c\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\x12\x16\n\x0elog_end_offset\x18\x04 \x01(\x03\x12\x15\n\rlast_fetch_ms\x18\x05 \x01(\x03\x12\x19\n\x11last_caught_up_ms\x18\x06 \x01(\x03\"7\n\x12LeaderChangeRecord\x12\x11\n\tleader_id\x18\x01 \x01(\x05\x12\x0e\n\x06voters\x18\x02 \x03(\x05\"3\n\x0cVotersRecord\x12#\n\x06voters\x18\x01 \x03(\x0b\x32\x13.rookery.raft.Voter\"*\n\x14SnapshotHeaderRecord\x12\x12\n\nwritten_ms\x18\x01 \x01(\x03\"\'\n\x14SnapshotFooterRecord\x12\x0f\n\x07records\x18\x01 \x01(\x03\x32\xf8\x04\n\x04Raft\x12=\n\x04Vote\x12\x19.rookery.raft.VoteRequest\x1a\x1a.rookery.raft.VoteResponse\x12O\n\nBeginEpoch\x12\x1f.rookery.raft.BeginEpochRequest\x1a .rookery.raft.BeginEpochResponse\x12I\n\x08\x45ndEpoch\x12\x1d.rookery.raft.EndEpochRequest\x1a\x1e.rookery.raft.EndEpochResponse\x12@\n\x05\x46\x65tch\x12\x1a.rookery.raft.FetchRequest\x1a\x1b.rookery.raft.FetchResponse\x12R\n\rFetchSnapshot\x12\".rookery.raft.FetchSnapshotRequest\x1a\x1b.rookery.raft.SnapshotChunk0\x01\x12M\n\x08\x41\x64\x64Voter\x12\x1d.rookery.raft.AddVoterRequest\x1a\".rookery.raft.ChangeVotersResponse\x12S\n\x0bRemoveVoter\x12 .rookery.raft.RemoveVoterRequest\x1a\".rookery.raft.ChangeVotersResponse\x12[\n\x0e\x44\x65scribeQuorum\x12#.rookery.raft.DescribeQuorumRequest\x1a$.rookery.raft.DescribeQuorumResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18rookery/proto/raft.proto\x12\x0crookery.raft\x1a\x1crookery/proto/metadata.proto\"c\n\x06\x43\x61ller\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x0f\n\x07node_id\x18\x03 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x04 \x01(\x0c\x12\r\n\x05to_id\x18\x05 \x01(\x05\"F\n\x06Leader\x12\n\n\x02id\x18\x01 \x01(\x05\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\x12\x0f\n\x07told_by\x18\x04 \x01(\x05\",\n\x0bLogPosition\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\";\n\x05Voter\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\x0c\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\"\x9c\x01\n\x0bVoteRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12*\n\x07log_end\x18\x03 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x10\n\x08pre_vote\x18\x04 \x01(\x08\x12\x1a\n\x12voter_directory_id\x18\x05 \x01(\x0c\"j\n\x0cVoteResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\x12\x0f\n\x07granted\x18\x03 \x01(\x08\x12\x14\n\x0c\x64irectory_id\x18\x04 \x01(\x0c\"}\n\x11\x42\x65ginEpochRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x17\n\x0fleader_endpoint\x18\x03 \x01(\t\x12\x1a\n\x12voter_directory_id\x18\x04 \x01(\x0c\"I\n\x12\x42\x65ginEpochResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\"y\n\x0f\x45ndEpochRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12\x31\n\x14preferred_successors\x18\x03 \x03(\x0b\x32\x13.rookery.raft.Voter\"G\n\x10\x45ndEpochResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\"\x83\x02\n\x0c\x46\x65tchRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12*\n\x07log_end\x18\x03 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x16\n\x0ehigh_watermark\x18\x04 \x01(\x03\x12\x13\n\x0bmax_wait_ms\x18\x05 \x01(\x05\x12\x11\n\tmax_bytes\x18\x06 \x01(\x05\x12\r\n\x05round\x18\x07 \x01(\x03\x12\x11\n\tin_memory\x18\x08 \x01(\x08\x12\x30\n\x08\x66\x65\x61tures\x18\t \x03(\x0b\x32\x1e.rookery.metadata.FeatureRange\"\xf1\x01\n\rFetchResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\x12\x16\n\x0ehigh_watermark\x18\x03 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x04 \x01(\x03\x12,\n\tdiverging\x18\x05 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12+\n\x08snapshot\x18\x06 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x0f\n\x07records\x18\x07 \x01(\x0c\x12\r\n\x05round\x18\x08 \x01(\x03\"\x8a\x01\n\x14\x46\x65tchSnapshotRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\x12+\n\x08snapshot\x18\x03 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x10\n\x08position\x18\x04 \x01(\x03\"\x9f\x01\n\rSnapshotChunk\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\x12+\n\x08snapshot\x18\x03 \x01(\x0b\x32\x19.rookery.raft.LogPosition\x12\x0c\n\x04size\x18\x04 \x01(\x03\x12\x10\n\x08position\x18\x05 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"o\n\x0f\x41\x64\x64VoterRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\"\n\x05voter\x18\x02 \x01(\x0b\x32\x13.rookery.raft.Voter\x12\x12\n\ntimeout_ms\x18\x03 \x01(\x05\"|\n\x12RemoveVoterRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\x12\x10\n\x08voter_id\x18\x02 \x01(\x05\x12\x1a\n\x12voter_directory_id\x18\x03 \x01(\x0c\x12\x12\n\ntimeout_ms\x18\x04 \x01(\x05\"\\\n\x14\x43hangeVotersResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12$\n\x06leader\x18\x03 \x01(\x0b\x32\x14.rookery.raft.Leader\"=\n\x15\x44\x65scribeQuorumRequest\x12$\n\x06\x63\x61ller\x18\x01 \x01(\x0b\x32\x14.rookery.raft.Caller\"\xf4\x01\n\x16\x44\x65scribeQuorumResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\x05\x12$\n\x06leader\x18\x02 \x01(\x0b\x32\x14.rookery.raft.Leader\x12\x16\n\x0ehigh_watermark\x18\x03 \x01(\x03\x12%\n\x06voters\x18\x04 \x03(\x0b\x32\x15.rookery.raft.Replica\x12(\n\tobservers\x18\x05 \x03(\x0b\x32\x15.rookery.raft.Replica\x12\x12\n\ncluster_id\x18\x06 \x01(\t\x12\x13\n\x0bmin_version\x18\x07 \x01(\x05\x12\x13\n\x0bmax_version\x18\x08 \x01(\x05\"\x87\x01\n\x07Replica\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\x0c\x12\x10\n\x08\x65ndpoint\x18\x03 \x01(\t\x12\x16\n\x0elog_end_offset\x18\x04 \x01(\x03\x12\x15\n\rlast_fetch_ms\x18\x05 \x01(\x03\x12\x19\n\x11last_caught_up_ms\x18\x06 \x01(\x03\"7\n\x12LeaderChangeRecord\x12\x11\n\tleader_id\x18\x01 \x01(\x05\x12\x0e\n\x06voters\x18\x02 \x03(\x05\"3\n\x0cVotersRecord\x12#\n\x06voters\x18\x01 \x03(\x0b\x32\x13.rookery.raft.Voter\"*\n\x14SnapshotHeaderRecord\x12\x12\n\nwritten_ms\x18\x01 \x01(\x03\"\'\n\x14SnapshotFooterRecord\x12\x0f\n\x07records\x18\x01 \x01(\x03\x32\xf8\x04\n\x04Raft\x12=\n\x04Vote\x12\x19.rookery.raft.VoteRequest\x1a\x1a.rookery.raft.VoteResponse\x12O\n\nBeginEpoch\x12\x1f.rookery.raft.BeginEpochRequest\x1a .rookery.raft.BeginEpochResponse\x12I\n\x08\x45ndEpoch\x12\x1d.rookery.raft.EndEpochRequest\x1a\x1e.rookery.raft.EndEpochResponse\x12@\n\x05\x46\x65tch\x12\x1a.rookery.raft.FetchRequest\x1a\x1b.rookery.raft.FetchResponse\x12R\n\rFetchSnapshot\x12\".rookery.raft.FetchSnapshotRequest\x1a\x1b.rookery.raft.SnapshotChunk0\x01\x12M\n\x08\x41\x64\x64Voter\x12\x1d.rookery.raft.AddVoterRequest\x1a\".rookery.raft.ChangeVotersResponse\x12S\n\x0bRemoveVoter\x12 .rookery.raft.RemoveVoterRequest\x1a\".rookery.raft.ChangeVotersResponse\x12[\n\x0e\x44\x65scribeQuorum\x12#.rookery.raft.DescribeQuorumRequest\x1a$.rookery.raft.DescribeQuorumResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,43 +43,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VOTEREQUEST']._serialized_start=353
   _globals['_VOTEREQUEST']._serialized_end=509
   _globals['_VOTERESPONSE']._serialized_start=511
-  _globals['_VOTERESPONSE']._serialized_end=595
-  _globals['_BEGINEPOCHREQUEST']._serialized_start=597
-  _globals['_BEGINEPOCHREQUEST']._serialized_end=722
-  _globals['_BEGINEPOCHRESPONSE']._serialized_start=724
-  _globals['_BEGINEPOCHRESPONSE']._serialized_end=797
-  _globals['_ENDEPOCHREQUEST']._serialized_start=799
-  _globals['_ENDEPOCHREQUEST']._serialized_end=920
-  _globals['_ENDEPOCHRESPONSE']._serialized_start=922
-  _globals['_ENDEPOCHRESPONSE']._serialized_end=993
-  _globals['_FETCHREQUEST']._serialized_start=996
-  _globals['_FETCHREQUEST']._serialized_end=1255
-  _globals['_FETCHRESPONSE']._serialized_start=1258
-  _globals['_FETCHRESPONSE']._serialized_end=1499
-  _globals['_FETCHSNAPSHOTREQUEST']._serialized_start=1502
-  _globals['_FETCHSNAPSHOTREQUEST']._serialized_end=1640
-  _globals['_SNAPSHOTCHUNK']._serialized_start=1643
-  _globals['_SNAPSHOTCHUNK']._serialized_end=1802
-  _globals['_ADDVOTERREQUEST']._serialized_start=1804
-  _globals['_ADDVOTERREQUEST']._serialized_end=1915
-  _globals['_REMOVEVOTERREQUEST']._serialized_start=1917
-  _globals['_REMOVEVOTERREQUEST']._serialized_end=2041
-  _globals['_CHANGEVOTERSRESPONSE']._serialized_start=2043
-  _globals['_CHANGEVOTERSRESPONSE']._serialized_end=2135
-  _globals['_DESCRIBEQUORUMREQUEST']._serialized_start=2137
-  _globals['_DESCRIBEQUORUMREQUEST']._serialized_end=2198
-  _globals['_DESCRIBEQUORUMRESPONSE']._serialized_start=2201
-  _globals['_DESCRIBEQUORUMRESPONSE']._serialized_end=2445
-  _globals['_REPLICA']._serialized_start=2448
-  _globals['_REPLICA']._serialized_end=2583
-  _globals['_LEADERCHANGERECORD']._serialized_start=2585
-  _globals['_LEADERCHANGERECORD']._serialized_end=2640
-  _globals['_VOTERSRECORD']._serialized_start=2642
-  _globals['_VOTERSRECORD']._serialized_end=2693
-  _globals['_SNAPSHOTHEADERRECORD']._serialized_start=2695
-  _globals['_SNAPSHOTHEADERRECORD']._serialized_end=2737
-  _globals['_SNAPSHOTFOOTERRECORD']._serialized_start=2739
-  _globals['_SNAPSHOTFOOTERRECORD']._serialized_end=2778
-  _globals['_RAFT']._serialized_start=2781
-  _globals['_RAFT']._serialized_end=3413
+  _globals['_VOTERESPONSE']._serialized_end=617
+  _globals['_BEGINEPOCHREQUEST']._serialized_start=619
+  _globals['_BEGINEPOCHREQUEST']._serialized_end=744
+  _globals['_BEGINEPOCHRESPONSE']._serialized_start=746
+  _globals['_BEGINEPOCHRESPONSE']._serialized_end=819
+  _globals['_ENDEPOCHREQUEST']._serialized_start=821
+  _globals['_ENDEPOCHREQUEST']._serialized_end=942
+  _globals['_ENDEPOCHRESPONSE']._serialized_start=944
+  _globals['_ENDEPOCHRESPONSE']._serialized_end=1015
+  _globals['_FETCHREQUEST']._serialized_start=1018
+  _globals['_FETCHREQUEST']._serialized_end=1277
+  _globals['_FETCHRESPONSE']._serialized_start=1280
+  _globals['_FETCHRESPONSE']._serialized_end=1521
+  _globals['_FETCHSNAPSHOTREQUEST']._serialized_start=1524
+  _globals['_FETCHSNAPSHOTREQUEST']._serialized_end=1662
+  _globals['_SNAPSHOTCHUNK']._serialized_start=1665
+  _globals['_SNAPSHOTCHUNK']._serialized_end=1824
+  _globals['_ADDVOTERREQUEST']._serialized_start=1826
+  _globals['_ADDVOTERREQUEST']._serialized_end=1937
+  _globals['_REMOVEVOTERREQUEST']._serialized_start=1939
+  _globals['_REMOVEVOTERREQUEST']._serialized_end=2063
+  _globals['_CHANGEVOTERSRESPONSE']._serialized_start=2065
+  _globals['_CHANGEVOTERSRESPONSE']._serialized_end=2157
+  _globals['_DESCRIBEQUORUMREQUEST']._serialized_start=2159
+  _globals['_DESCRIBEQUORUMREQUEST']._serialized_end=2220
+  _globals['_DESCRIBEQUORUMRESPONSE']._serialized_start=2223
+  _globals['_DESCRIBEQUORUMRESPONSE']._serialized_end=2467
+  _globals['_REPLICA']._serialized_start=2470
+  _globals['_REPLICA']._serialized_end=2605
+  _globals['_LEADERCHANGERECORD']._serialized_start=2607
+  _globals['_LEADERCHANGERECORD']._serialized_end=2662
+  _globals['_VOTERSRECORD']._serialized_start=2664
+  _globals['_VOTERSRECORD']._serialized_end=2715
+  _globals['_SNAPSHOTHEADERRECORD']._serialized_start=2717
+  _globals['_SNAPSHOTHEADERRECORD']._serialized_end=2759
+  _globals['_SNAPSHOTFOOTERRECORD']._serialized_start=2761
+  _globals['_SNAPSHOTFOOTERRECORD']._serialized_end=2800
+  _globals['_RAFT']._serialized_start=2803
+  _globals['_RAFT']._serialized_end=3435
 # @@protoc_insertion_point(module_scope)

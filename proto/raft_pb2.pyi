@@ -66,14 +66,16 @@ class VoteRequest(_message.Message):
     def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., epoch: _Optional[int] = ..., log_end: _Optional[_Union[LogPosition, _Mapping]] = ..., pre_vote: _Optional[bool] = ..., voter_directory_id: _Optional[bytes] = ...) -> None: ...
 
 class VoteResponse(_message.Message):
-    __slots__ = ("error", "leader", "granted")
+    __slots__ = ("error", "leader", "granted", "directory_id")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     GRANTED_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
     error: int
     leader: Leader
     granted: bool
-    def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ..., granted: _Optional[bool] = ...) -> None: ...
+    directory_id: bytes
+    def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ..., granted: _Optional[bool] = ..., directory_id: _Optional[bytes] = ...) -> None: ...
 
 class BeginEpochRequest(_message.Message):
     __slots__ = ("caller", "epoch", "leader_endpoint", "voter_directory_id")

@@ -12,6 +12,7 @@ import uvloop
 from rookery import __version__
 from rookery.broker.lifecycle import RegistrationError
 from rookery.broker.log.log_dir import LogDirRefused
+from rookery.broker.metadata.tail import ForkedError
 from rookery.broker.node.log_levels import read_levels, root_level
 from rookery.broker.node.node import build_node
 from rookery.broker.node.settings import load_settings
@@ -35,6 +36,7 @@ Python's own 5 ms, paid at every event, would make tens of milliseconds of a req
 OPERATORS_BUSINESS = (
     OSError,
     FolderInUseError,
+    ForkedError,
     LogDirFailed,
     LogDirRefused,
     WrongFolderError,

@@ -15,7 +15,7 @@ from rookery.controller.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from rookery.controller.raft.quorum import Outcome, election_outcome
+from rookery.controller.raft.quorum import Outcome, election_outcome, majority
 from rookery.controller.raft.replica import Replica
 from rookery.controller.raft.roles import Ballot, Candidate, Follower, Leader, Prospective, Unattached
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
@@ -43,6 +43,7 @@ def on_vote_request(replica: Replica, request: VoteRequest, now_ms: float) -> No
             pre_vote=request.pre_vote,
             refusal=refusal,
             leader_endpoint="" if granted else replica.leader_endpoint,
+            directory_id=replica.me.directory_id,
         ),
     )
 
@@ -132,20 +133,33 @@ def on_vote_response(replica: Replica, response: VoteResponse, now_ms: float) ->
         return
     del ballot.asked[response.sender]
     (ballot.granted if response.granted else ballot.refused).add(response.sender)
+    if response.granted and response.directory_id != UNKNOWN_DIRECTORY:
+        ballot.disks[response.sender] = response.directory_id
     count(replica, ballot, now_ms)
 
 
 def count(replica: Replica, ballot: Ballot, now_ms: float) -> None:
-    outcome = election_outcome([voter.id for voter in replica.voters], ballot.granted, ballot.refused)
+    needed = len(replica.voters) if is_first(replica) else majority(len(replica.voters))
+    outcome = election_outcome([voter.id for voter in replica.voters], ballot.granted, ballot.refused, needed)
     match outcome, replica.role:
         case Outcome.WON, Prospective():
             run(replica, now_ms)
         case Outcome.WON, Candidate():
-            leading.take_office(replica, now_ms)
+            leading.take_office(replica, ballot.disks, now_ms)
         case Outcome.LOST, _:
             ballot.deadline_ms = min(ballot.deadline_ms, now_ms + back_off_ms(replica))
             ballot.asked.clear()
             ballot.resend_ms.clear()
+
+
+def is_first(replica: Replica) -> bool:
+    """Whether this would be the first election of a quorum whose configuration does not tell the disks of its voters.
+
+    Nothing else tells a new disk from one that took the place of a disk that voted and acknowledged before. So all of
+    them must take part; the first record then names every disk. A majority of empty disks would else elect a leader
+    while the only log with records is away.
+    """
+    return replica.log.voters is None and not replica.voters.all_pinned
 
 
 def back_off_ms(replica: Replica) -> float:

@@ -1,6 +1,8 @@
 """The leader's side: serving fetches, moving the high watermark, and knowing when to leave."""
 
 import math
+from collections.abc import Mapping
+from uuid import UUID
 
 from rookery.controller.raft.messages import (
     Batch,
@@ -24,14 +26,16 @@ from rookery.controller.raft.voters import ReplicaKey, Voter
 # -- taking and leaving office -------------------------------------------------------------------------------
 
 
-def take_office(replica: Replica, now_ms: float) -> None:
+def take_office(replica: Replica, disks: Mapping[int, UUID], now_ms: float) -> None:
     """Won: open the epoch with a record of its own, without which nothing older may be called committed,
     and make oneself known. The first leader ever also writes the voter set of the configuration into the
-    log."""
+    log, with the disks that voted for it."""
     start = replica.log.end_offset
     opening = [Batch(start, replica.epoch, BatchKind.LEADER_CHANGE)]
     if replica.log.voters is None:
         voters = replica.voters.pinned_to(replica.me)
+        for node_id, directory_id in disks.items():
+            voters = voters.pinned_to(ReplicaKey(node_id, directory_id))
         opening.append(Batch(start + 1, replica.epoch, BatchKind.VOTERS, voters=voters))
     role = Leader(start, ProgressTable(replica.config.observers_max), since_ms=now_ms)
     role.check_quorum_ms = now_ms + replica.config.check_quorum_timeout_ms

@@ -10,8 +10,9 @@ Offsets that end something (`end_offset`, `log_end`, `high_watermark`) are exclu
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple
+from uuid import UUID
 
-from rookery.controller.raft.voters import ReplicaKey, VoterSet
+from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, VoterSet
 from rookery.core.metadata_log import SnapshotId as SnapshotId
 
 NO_LEADER = -1
@@ -90,6 +91,8 @@ class VoteResponse:
     pre_vote: bool
     refusal: Refusal = Refusal.NONE
     leader_endpoint: str = ""
+    directory_id: UUID = UNKNOWN_DIRECTORY
+    """The disk of the replica that answers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,14 @@ from rookery.controller.raft.commits import Commits
 from rookery.controller.raft.core import RaftCore
 from rookery.controller.raft.delivery import Delivery
 from rookery.controller.raft.describe import QuorumDescription
+from rookery.controller.raft.election import is_first
 from rookery.controller.raft.engine import Engine
 from rookery.controller.raft.errors import CorruptStateError, MetadataDamagedError, RaftRefusedError
 from rookery.controller.raft.metrics import RaftMetrics, publish
 from rookery.controller.raft.reads import Reads
 from rookery.controller.raft.ready import RoleChange, Send
+from rookery.controller.raft.replica import Replica
+from rookery.controller.raft.roles import Candidate, Prospective
 from rookery.controller.raft.running import Running
 from rookery.controller.raft.service import NotServingError, RaftService
 from rookery.controller.raft.settings import RaftSettings
@@ -46,6 +49,7 @@ from rookery.core.service import Service
 _log = get_logger("controller.raft")
 LEADER = "leader"
 HANDOVER_EXTRA_S = 1.0
+START_ALL = "start all of controller.quorum.voters: the first leader of a new quorum needs the votes of all of them"
 
 
 class RaftNode(Service):
@@ -79,6 +83,7 @@ class RaftNode(Service):
         self._not_leading = asyncio.Event()
         self._not_leading.set()
         self._leaderless_since: float | None = None
+        self._missing: list[int] = []
         self.metrics = RaftMetrics(self._clock)
         mutual = settings.tls is not None and settings.tls.client_auth == "required"
         access = Access(settings.cluster_id, settings.node_id, mutual, settings.release)
@@ -189,14 +194,22 @@ class RaftNode(Service):
         await running.transport.drain(patience_s)
 
     async def _keep_house(self, running: Running) -> None:
-        """Note now and then how much is committed."""
+        """Note now and then how much is committed, and say what a new quorum waits for."""
         noted, engine = 0, running.engine
         while True:
             await asyncio.sleep(self.settings.checkpoint_interval_ms / 1000)
+            self._tell_who_is_missing(engine.core.replica)
             high_watermark = min(engine.core.replica.high_watermark, engine.storage.flushed_offset)
             if high_watermark > noted and engine.core.replica.installing is None:
                 await engine.in_thread(lambda offset=high_watermark: engine.storage.save_committed(offset))  # type: ignore[misc]
                 noted = high_watermark
+
+    def _tell_who_is_missing(self, replica: Replica) -> None:
+        ballot = replica.role.ballot if isinstance(replica.role, Prospective | Candidate) else None
+        missing = [] if ballot is None else [voter.id for voter in replica.voters if voter.id not in ballot.granted]
+        if missing and is_first(replica) and missing != self._missing:
+            _log.warning("raft.first_election.waits", node=replica.me.id, voters=missing, todo=START_ALL)
+            self._missing = missing
 
     # -- the application's side ------------------------------------------------------------------------------
 

@@ -27,9 +27,10 @@ class Outcome(Enum):
     LOST = "lost"
 
 
-def election_outcome(voters: Collection[int], granted: Collection[int], refused: Collection[int]) -> Outcome:
-    """Where an election stands; answers of nodes that are not voters do not count."""
-    needed = majority(len(voters))
+def election_outcome(
+    voters: Collection[int], granted: Collection[int], refused: Collection[int], needed: int
+) -> Outcome:
+    """Where an election stands that takes `needed` votes; answers of nodes that are not voters do not count."""
     if sum(node in granted for node in voters) >= needed:
         return Outcome.WON
     if len(voters) - sum(node in refused for node in voters) < needed:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from rookery.controller.raft.messages import FetchRequest, SnapshotId
 from rookery.controller.raft.progress import ProgressTable
@@ -39,6 +40,8 @@ class Ballot:
     deadline_ms: float
     """When to give this round up and begin the next."""
     granted: set[int] = field(default_factory=set)
+    disks: dict[int, UUID] = field(default_factory=dict)
+    """Which disk of a voter granted its vote."""
     refused: set[int] = field(default_factory=set)
     asked: dict[int, int] = field(default_factory=dict)
     """Node id -> correlation of the request that may still be answered."""

@@ -7,6 +7,7 @@ counts them. A file without its footer is not a snapshot. Files appear whole or 
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 
 from rookery.controller.raft.batches import control_batch, data_batch, voters_of, voters_record
@@ -68,6 +69,10 @@ class Snapshots:
                 write_whole(file, batch, size)
                 size += len(batch)
             file.sync()
+        except OSError:
+            with suppress(OSError):
+                self._disk.remove(path)  # or it would take the room that is missing
+            raise
         finally:
             file.close()
         self._publish(path, snapshot)

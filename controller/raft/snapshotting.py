@@ -9,6 +9,7 @@ from rookery.core.logs import get_logger
 from rookery.core.metadata_log import SnapshotId
 
 _log = get_logger("controller.raft.snapshot")
+TODO = "free or repair the disk; until a snapshot succeeds, the metadata log grows"
 
 
 class Snapshotting:
@@ -42,7 +43,11 @@ class Snapshotting:
     async def _write(self, snapshot: SnapshotId, values: Iterable[bytes]) -> None:
         engine, storage, now_ms = self._engine, self._engine.storage, self._clock.wall_ms()
         voters = engine.core.voters_at(snapshot.end_offset)
-        await asyncio.to_thread(storage.snapshots.write, snapshot, voters, values, now_ms)
+        try:
+            await asyncio.to_thread(storage.snapshots.write, snapshot, voters, values, now_ms)
+        except OSError as error:  # the log has everything; the next one is tried
+            _log.error("raft.snapshot.failed", end_offset=snapshot.end_offset, reason=str(error), todo=TODO)
+            return
         if not self._is_newest(snapshot):
             return  # a newer one came from the leader meanwhile
         previous, storage.latest_snapshot = storage.latest_snapshot, snapshot

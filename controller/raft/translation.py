@@ -174,7 +174,10 @@ def leader_message(response: m.Response) -> pb.Leader:
 
 def vote_response(response: m.VoteResponse) -> pb.VoteResponse:
     return pb.VoteResponse(
-        error=response.refusal, leader=leader_message(response), granted=response.granted
+        error=response.refusal,
+        leader=leader_message(response),
+        granted=response.granted,
+        directory_id=directory_bytes(response.directory_id),
     )
 
 
@@ -189,6 +192,7 @@ def read_vote_response(request: m.VoteRequest, response: pb.VoteResponse) -> m.V
         request.pre_vote,
         m.Refusal(response.error),
         leader.endpoint,
+        directory_of(response.directory_id),
     )
 
 

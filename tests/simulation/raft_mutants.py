@@ -256,6 +256,12 @@ def _all() -> Iterator[Mutant]:
         node_type=SendsBeforePersisting,
     )
     yield Mutant(
+        "first-election-by-majority",
+        "voters whose disks nobody knows elect their first leader without waiting for all of them",
+        FORK,
+        ((election, "is_first", lambda replica: False),),
+    )
+    yield Mutant(
         "vote-forgotten-at-restart",
         "a restarted voter knows its epoch, but not whom it voted for",
         ("R1", "R2"),

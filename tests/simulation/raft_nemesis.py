@@ -188,8 +188,8 @@ class Nemesis:
     def _wipe(self) -> None:
         """A node comes back on a new disk, under its old node id."""
         node = self._rng.choice(self._nodes)
-        sets = self._sets_in_force()
-        if not all(self._bears_loss(voters, [node.disk.key]) and voters.all_pinned for voters in sets):
+        sets = [self._bootstrap, *self._sets_in_force()]  # an empty disk knows only what is configured
+        if not all(self._bears_loss(voters, [node.disk.key]) for voters in sets):
             return
         self.counts["wiped"] = self.counts.get("wiped", 0) + 1
         self.kill(node, self.downtime_ms())
@@ -209,9 +209,14 @@ class Nemesis:
         sets = self._sets_in_force()
         for node in self._rng.sample(self._nodes, len(self._nodes)):
             keys = [other.disk.key for other in (*lost, node)]
-            if all(self._bears_loss(voters, keys) for voters in sets):
+            left = [other for other in self._nodes if other not in (*lost, node)]
+            if all(self._bears_loss(voters, keys) for voters in sets) and self._has_begun(left):
                 lost.append(node)
         return lost
+
+    def _has_begun(self, nodes: list[SimNode]) -> bool:
+        """Whether these need no first election: for that all voters are needed, unless their disks are configured."""
+        return self._bootstrap.all_pinned or any(True for node in nodes for _ in node.disk.voter_sets())
 
     def _is_lost(self, key: ReplicaKey) -> bool:
         disk = self._nodes[key.id].disk

@@ -177,7 +177,10 @@ def joined(first: Ready, then: Ready) -> Ready:
 
 def granted(by: int, request: VoteRequest, epoch: int | None = None) -> VoteResponse:
     epoch = request.epoch if epoch is None else epoch
-    return VoteResponse(by, request.correlation, epoch, -1, granted=True, pre_vote=request.pre_vote)
+    disk = key(by).directory_id
+    return VoteResponse(
+        by, request.correlation, epoch, -1, granted=True, pre_vote=request.pre_vote, directory_id=disk
+    )
 
 
 def refused(by: int, request: VoteRequest, epoch: int | None = None, leader_id: int = -1) -> VoteResponse:

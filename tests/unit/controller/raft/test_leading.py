@@ -295,12 +295,33 @@ def test_proposals_name_their_epoch() -> None:
     assert (refused.value.leader_id, refused.value.epoch) == (2, 1)
 
 
+def unpinned() -> VoterSet:
+    return VoterSet(Voter(ReplicaKey(id, UNKNOWN_DIRECTORY)) for id in (1, 2, 3))
+
+
 @pytest.mark.invariant("R13")
-def test_disks_of_configured_voters_are_written_down_when_they_fetch() -> None:
-    one = One(voters=VoterSet(Voter(ReplicaKey(id, UNKNOWN_DIRECTORY)) for id in (1, 2, 3)))
+def test_the_first_election_takes_all_voters_whose_disks_are_not_known_and_writes_the_disks_down() -> None:
+    """Two empty disks may stand in for those that committed something with the third: nobody could tell."""
+    one = One(voters=unpinned())
+    ready = one.stand()
+    for role in ("prospective", "candidate"):
+        asked = sent(ready, VoteRequest)
+        assert [to for to, _ in asked] == [2, 3]
+        one.step(granted(*asked[0]))
+        assert one.role == role, "a majority is not enough"
+        ready = one.step(granted(*asked[1]))
+    assert one.role == "leader"
+    assert one.core.voters == VoterSet([Voter(key(1)), Voter(key(2)), Voter(key(3))])
+
+
+@pytest.mark.invariant("R13")
+def test_disks_of_voters_of_an_earlier_release_are_written_down_when_they_fetch() -> None:
+    one = One(voters=unpinned())
     ready = one.stand()
     while one.role != "leader":
-        ready = one.step(granted(*sent(ready, VoteRequest)[0]))
+        for to, request in sent(ready, VoteRequest):
+            ready = one.step(replace(granted(to, request), directory_id=UNKNOWN_DIRECTORY))
+    assert not one.core.voters.all_pinned
     one.fetched(2)
     assert one.core.voters == VoterSet([Voter(key(1)), Voter(key(2)), Voter(ReplicaKey(3, UNKNOWN_DIRECTORY))])
 

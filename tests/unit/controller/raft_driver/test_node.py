@@ -9,11 +9,13 @@ import pytest
 
 from rookery.controller.quorum import SnapshotId
 from rookery.controller.raft.service import NotServingError
+from rookery.controller.raft.snapshot import WRITING
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.core.clock import SystemClock
 from rookery.core.disk import MemoryDisk
 from rookery.core.errors import NotControllerError, RecordListTooLargeError, RequestTimedOutError
 from rookery.core.log import LogDirFailed
+from rookery.core.metadata_log import METADATA_LOG
 from tests.unit.controller.raft_driver.nodes import FAST, Member, Nodes, nodes, until
 from tests.unit.core.net.test_grpc_channel import UNKNOWN
 
@@ -252,6 +254,48 @@ async def test_a_standstill_of_the_whole_machine_elects_nobody(tmp_path: Path) -
         leader.propose(b"after")
         await cluster.all_have([b"before", b"after"])
         assert [member.words.leader for member in cluster.members] == [office] * 3
+    finally:
+        for member in cluster.members:
+            await member.stop()
+
+
+@pytest.mark.invariant("R15")
+@pytest.mark.parametrize("operation", ["write", "sync", "rename"])
+async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_the_next_try(tmp_path: Path, operation: str) -> None:
+    disk, given = MemoryDisk(random.Random(0)), Nodes(tmp_path, 1).members[0]
+    disk.mkdir(given.settings.folder)
+    member = given.again_on(disk)
+    await member.start()
+    await until("it leads", lambda: member.leads)
+    member.propose(*words(0, 5))
+    await until("all are committed", lambda: member.words.values == words(0, 5))
+    before = disk.list(f"{given.settings.folder}/{METADATA_LOG}")
+    disk.fail(operation, WRITING, error=errno.ENOSPC)
+    member.node.write_snapshot(member.words.end, member.words.values)
+    await until("it was tried", lambda: not disk._faults and not member.node.running().snapshotting._busy)
+    if operation != "rename":
+        assert disk.list(f"{given.settings.folder}/{METADATA_LOG}") == before, "nothing is left behind"
+    await snapshot(member)
+    member.propose(b"after")
+    await until("it goes on", lambda: member.words.values == [*words(0, 5), b"after"])
+    await member.stop()
+
+
+@pytest.mark.invariant("R13")
+async def test_a_new_quorum_waits_for_all_its_voters_and_says_for_whom(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Nodes(tmp_path, 3)
+    *first, last = cluster.members
+    try:
+        for member in first:
+            await member.start()
+        told = "raft.first_election.waits"
+        await until("it is told", lambda: any(told in record.getMessage() for record in caplog.records))
+        assert not any(member.leads for member in first)
+        await last.start()
+        leader = await cluster.leader()
+        assert leader.node.running().engine.core.voters.all_pinned
     finally:
         for member in cluster.members:
             await member.stop()
