@@ -1,13 +1,8 @@
 """A broker's reader of the metadata log: finds the quorum's leader, fetches on, delivers what is committed.
 
 It keeps nothing on disk and never votes: after a restart it begins with the leader's snapshot. The leader holds
-<<<<<<< HEAD
 each Fetch open until there is news, so a committed record arrives within one round trip. What keeps a broker's
 session with the controller alive are its heartbeats (`broker.lifecycle`), not these fetches.
-=======
-each Fetch open until there is news, so a committed record arrives within one round trip. (What keeps the broker alive
-in the controller's eyes are its heartbeats and the call HoldSession, see `broker.lifecycle`.)
->>>>>>> 1fa21fb (raft: the first election of a quorum takes all of its voters; a snapshot that cannot be written ends nothing)
 """
 
 import asyncio
