@@ -1,4 +1,4 @@
-"""What settings about authorization mean while there are no access control lists."""
+"""Checks the authorization settings while ACLs are not supported."""
 
 from rookery.core.config import node
 from rookery.core.config.options import ConfigError, Settings
@@ -11,7 +11,7 @@ KNOWN = (
 
 
 def check_authorizer(settings: Settings) -> tuple[str, ...]:
-    """Notes for the operator; raises ConfigError where the settings ask for protection that is not there."""
+    """Notes for the operator; raises ConfigError if the settings need ACLs."""
     name = settings[node.AUTHORIZER_CLASS_NAME]
     if not name:
         return ()
@@ -21,10 +21,10 @@ def check_authorizer(settings: Settings) -> tuple[str, ...]:
         raise ConfigError(
             node.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name,
             "false",
-            f"{node.AUTHORIZER_CLASS_NAME.name} asks for access control lists, and there are none yet: nobody could "
-            "be let in, or everybody would be. Set it to true to let everybody in, or leave the authorizer out",
+            f"{node.AUTHORIZER_CLASS_NAME.name} needs ACLs, and they are not supported yet. Set it to true to "
+            "allow everybody, or remove the authorizer",
         )
     return (
-        f"{node.AUTHORIZER_CLASS_NAME.name} is accepted, and everybody may do everything: there are no access control "
-        f"lists yet, and {node.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name} is true",
+        f"{node.AUTHORIZER_CLASS_NAME.name} is accepted, but everybody may do everything: ACLs are not supported "
+        f"yet, and {node.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name} is true",
     )

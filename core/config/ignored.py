@@ -1,7 +1,8 @@
 """Options of a broker that Kafka can change while it runs and that have no effect here.
 
 They are accepted and stored, so that scripts written for Kafka go on, and each is answered with a note: its
-`doc` says why the value does not matter. Options about security are not among them: who sets one of those relies on it.
+`doc` says why the value does not matter. Options about security are not among them,
+because whoever sets one relies on it.
 """
 
 from rookery.core.config.options import (
@@ -66,7 +67,7 @@ TABLE = Table(
 
 UNSUPPORTED: dict[str, str] = {
     **{option.name: option.doc for option in TABLE},
-    "zookeeper.connect": "there is no ZooKeeper: the metadata quorum does its work; the value is ignored",
+    "zookeeper.connect": "there is no ZooKeeper, the metadata quorum replaces it; the value is ignored",
     "log4j.loggers": "set by KAFKA_LOG4J_LOGGERS only",
     "jmx.port": "there is no JMX: scrape /metrics at rookery.http.listener; the value is ignored",
     "jmx.hostname": "there is no JMX: scrape /metrics at rookery.http.listener; the value is ignored",
@@ -74,6 +75,6 @@ UNSUPPORTED: dict[str, str] = {
     "transaction.state.log.min.isr": "transactions are not built yet; the value is ignored",
     "transaction.state.log.num.partitions": "transactions are not built yet; the value is ignored",
     "remote.log.storage.system.enable": "there is no tiered storage; the value is ignored",
-    "leader.imbalance.per.broker.percentage": "every misplaced leader returns, as in Kafka 4; the value is ignored",
+    "leader.imbalance.per.broker.percentage": "every leader moves back if it can, as in Kafka 4; the value is ignored",
 }
 """Keys of Kafka that are known but have no effect here, with the consequence."""

@@ -1,7 +1,7 @@
-"""A node that was told nothing of a metadata quorum is one by itself.
+"""A node whose configuration names no metadata quorum becomes a cluster of one node.
 
-Configurations from the days of ZooKeeper name a broker and its listeners, and no controller. Such a node becomes
-broker and controller in one, with itself as the only voter, on a port that only this machine reaches.
+Configurations written for ZooKeeper name a broker and its listeners, but no controller. Such a node is broker and
+controller, with itself as the only voter, on a port that only this machine can reach.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ NODE_ID = 1
 
 @dataclass(frozen=True, slots=True)
 class Standalone:
-    """Settings completed, and what was added, in words; nothing where the node has a quorum."""
+    """Completed settings, and notes about what was added; no notes if the node has a quorum."""
 
     settings: Settings
     notes: tuple[str, ...] = ()
@@ -30,12 +30,12 @@ class Standalone:
 
 def complete(settings: Settings) -> Standalone:
     """`settings` with a quorum of one, if they name no quorum and do not say what the node's role is."""
-    told = (
+    quorum_options = (
         node.CONTROLLER_QUORUM_VOTERS,
         node.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS,
         node.PROCESS_ROLES,
     )
-    if any(settings.is_set(option) for option in told):
+    if any(settings.is_set(option) for option in quorum_options):
         return Standalone(settings)
     node_id = settings[node.NODE_ID] if settings.is_set(node.NODE_ID) else NODE_ID
     end, listeners = _controller(settings)
@@ -52,7 +52,7 @@ def complete(settings: Settings) -> Standalone:
 
 
 def _controller(settings: Settings) -> tuple[Endpoint, list[Endpoint]]:
-    """The controller's address, as told or on the first of some ports that is not a client's; and all listeners."""
+    """The controller's address, as configured or on the first port that no client listener uses; and all listeners."""
     found = listeners_of(settings)
     clients = [listener.bind for listener in found.clients]
     if settings.is_set(node.LISTENERS) and found.controllers:

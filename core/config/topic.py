@@ -19,7 +19,7 @@ CLEANUP_POLICY = Option(
     "cleanup.policy",
     WordList(("compact", "delete")),
     ("delete",),
-    "What becomes of old segments: deleted by age and size, compacted to the last value per key, or both.",
+    "Delete old segments by age and size, compact them to the last value per key, or both.",
     synonyms=("log.cleanup.policy",),
 )
 COMPRESSION_TYPE = Option(
@@ -68,14 +68,14 @@ FLUSH_MESSAGES = Option(
     "flush.messages",
     Int(1),
     LONG_MAX,
-    "Records after which the log is forced to disk; 1 means before each acknowledgement.",
+    "Number of records after which the log is fsynced; 1 means before each acknowledgement.",
     synonyms=("log.flush.interval.messages",),
 )
 FLUSH_MS = Option(
     "flush.ms",
     Int(0),
     LONG_MAX,
-    "Longest time a record stays unforced to disk.",
+    "Longest time before a record is fsynced.",
     synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
 )
 FOLLOWER_REPLICATION_THROTTLED_REPLICAS = Option(
@@ -127,14 +127,14 @@ MESSAGE_TIMESTAMP_AFTER_MAX_MS = Option(
     "message.timestamp.after.max.ms",
     Int(0),
     3_600_000,
-    "How far a record's timestamp may lie ahead of the broker's clock.",
+    "How far a record's timestamp may be ahead of the broker's clock.",
     synonyms=("log.message.timestamp.after.max.ms",),
 )
 MESSAGE_TIMESTAMP_BEFORE_MAX_MS = Option(
     "message.timestamp.before.max.ms",
     Int(0),
     LONG_MAX,
-    "How far a record's timestamp may lie behind the broker's clock.",
+    "How far a record's timestamp may be behind the broker's clock.",
     synonyms=("log.message.timestamp.before.max.ms",),
 )
 MESSAGE_TIMESTAMP_TYPE = Option(
@@ -148,7 +148,7 @@ MIN_CLEANABLE_DIRTY_RATIO = Option(
     "min.cleanable.dirty.ratio",
     Double(0, 1),
     0.5,
-    "Share of a compacted log that must be uncompacted before the cleaner takes it.",
+    "Share of uncompacted bytes at which a compacted log is cleaned.",
     synonyms=("log.cleaner.min.cleanable.ratio",),
 )
 MIN_COMPACTION_LAG_MS = Option(
@@ -162,7 +162,7 @@ MIN_INSYNC_REPLICAS = Option(
     "min.insync.replicas",
     int32(1),
     1,
-    "In-sync replicas that acks=all needs, and below which the high watermark stands still.",
+    "In-sync replicas that acks=all needs; with fewer the high watermark does not advance.",
     synonyms=("min.insync.replicas",),
 )
 PREALLOCATE = Option(
@@ -193,35 +193,35 @@ SEGMENT_BYTES = Option(
     "segment.bytes",
     int32(1024 * 1024),
     1 << 30,
-    "Size at which a segment is closed and the next one begun.",
+    "Size at which a new segment is rolled.",
     synonyms=("log.segment.bytes",),
 )
 SEGMENT_INDEX_BYTES = Option(
     "segment.index.bytes",
     int32(4),
     10 * 1024 * 1024,
-    "Largest size of a segment's offset index; a full index rolls the segment.",
+    "Largest size of a segment's offset index; a full index rolls a new segment.",
     synonyms=("log.index.size.max.bytes",),
 )
 SEGMENT_JITTER_MS = Option(
     "segment.jitter.ms",
     Int(0),
     0,
-    "Largest random time taken off segment.ms, so that segments do not all roll at once.",
+    "Maximum random time subtracted from segment.ms, so that segments do not all roll at once.",
     synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
 )
 SEGMENT_MS = Option(
     "segment.ms",
     Int(1),
     7 * DAY_MS,
-    "Age at which a segment is closed even if it is not full.",
+    "Age at which a new segment is rolled even if the old one is not full.",
     synonyms=("log.roll.ms", "log.roll.hours"),
 )
 UNCLEAN_LEADER_ELECTION_ENABLE = Option(
     "unclean.leader.election.enable",
     Boolean(),
     False,
-    "Whether a replica outside the ISR may become leader as a last resort, losing what it lacks.",
+    "Allow a replica outside the ISR to become leader as a last resort; records it does not have are lost.",
     synonyms=("unclean.leader.election.enable",),
 )
 

@@ -53,5 +53,5 @@ def test_clients_in_containers_use_the_listener_that_is_for_them(
 def test_access_control_that_does_not_exist_is_refused(image: str) -> None:
     variables = {**SERVICE, "KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND": "false"}
     settings = [word for key, value in variables.items() for word in ("--env", f"{key}={value}")]
-    with pytest.raises(AssertionError, match="access control lists, and there are none yet"):
+    with pytest.raises(AssertionError, match="ACLs, and they are not supported yet"):
         run("docker", "run", "--rm", *settings, image)

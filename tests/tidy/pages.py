@@ -36,7 +36,7 @@ def configuration() -> str:
         "Kafka's keys, types, units and defaults. A `.properties` file is overridden by the environment",
         "(`KAFKA_` + the key in capitals with `.` as `_`, `_` as `__`, `-` as `___`), the environment by",
         "`--set key=value`.",
-        "An unknown key is warned of, a wrong value refuses to start. This page is generated: `make docs`.",
+        "An unknown key causes a warning; a wrong value stops the start. This page is generated: `make docs`.",
         "",
         "## A node",
         "",
@@ -44,7 +44,7 @@ def configuration() -> str:
         "",
         "## A topic",
         "",
-        "Set when a topic is created or later; a topic that does not say follows the broker's key beside it.",
+        "Set when a topic is created or later. A topic without a value uses the broker option named beside it.",
         "",
         *_table(topic.TABLE),
         "",
@@ -73,8 +73,8 @@ def protocol() -> str:
     lines = [
         "# The protocol, as served",
         "",
-        "APIs and versions that the broker answers, from the declarations of its handlers; ApiVersions is derived from",
-        "the same. The codec in `core/wire` knows more than is served. This page is generated: `make docs`.",
+        "APIs and versions that the broker serves, from the declarations of its handlers; ApiVersions is derived from",
+        "the same. The codec in `core/wire` has more APIs than are served. This page is generated: `make docs`.",
         "",
         "| key | API | served | advertised | Kafka's range | flexible from |",
         "|---|---|---|---|---|---|",
@@ -90,7 +90,7 @@ def protocol() -> str:
 
 
 async def _declared() -> list[Family]:
-    """What a node with both roles tells: it is put together, not started."""
+    """What a node with both roles exports: the node is built, not started."""
     metrics = Metrics()
     with TemporaryDirectory() as folder:
         settings = Settings(node.TABLE).having(
@@ -118,8 +118,8 @@ def metrics() -> str:
     lines = [
         "# Metrics",
         "",
-        "What a node with both roles tells at `/metrics`. Kafka's metrics are spelled as jmx_exporter's example spells",
-        "them, consumer lag as kafka_exporter does; Rookery's own begin with `rookery_`.",
+        "What a node with both roles exports at `/metrics`. Kafka's metrics have the names of jmx_exporter's example,",
+        "consumer lag those of kafka_exporter; Rookery's own begin with `rookery_`.",
         "`process_*` are those of the Prometheus client library. This page is generated: `make docs`.",
         "",
         "| metric | type | labels | meaning |",

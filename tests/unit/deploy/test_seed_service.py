@@ -111,5 +111,5 @@ def test_the_command_says_what_is_missing(
     for name, value in {**SERVICE, "KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND": "false"}.items():
         monkeypatch.setenv(name, value)
     assert main(["node", "--set", f"log.dirs={tmp_path}"]) == EXIT_CONFIG
-    assert "access control lists, and there are none yet" in capsys.readouterr().err
+    assert "ACLs, and they are not supported yet" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -25,7 +25,7 @@ def test_kafkas_authorizers_are_accepted_while_everybody_is_allowed(name: str) -
 @pytest.mark.row(147)
 @pytest.mark.parametrize("flag", [{}, {"allow_everyone_if_no_acl_found": "false"}])
 def test_asking_for_protection_that_is_not_there_refuses_to_start(flag: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="access control lists, and there are none yet"):
+    with pytest.raises(ConfigError, match="ACLs, and they are not supported yet"):
         check_authorizer(settings(authorizer_class_name=KNOWN[0], **flag))
 
 
