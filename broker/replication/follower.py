@@ -38,8 +38,9 @@ FETCH_VERSION_MAX = 16
 LIST_OFFSETS_VERSION_MAX = 7
 EARLIEST = -2
 FIRST_PAUSE_S = 0.02
-LOOKS = 8
-"""Partitions whose log start is looked at with each request."""
+LOOK_S = 0.1
+LOOKS = 32
+"""How often log starts are looked at, and of how many partitions at a time."""
 LIMIT_LOOK_S = 1.0
 """A limit may be lifted while a partition waits for it."""
 _log = get_logger("broker.replication.follower")
@@ -162,6 +163,7 @@ class LeaderFollower:
         """The last pause of partitions that are being tried again."""
         self._looks: list[Key] = []
         """Partitions whose log start is yet to be looked at in this round."""
+        self._look_at = 0.0
         self._high_watermarks: dict[Key, int] = {}
         self._changed = asyncio.Event()
         self._connection: Connection | None = None
@@ -348,8 +350,12 @@ class LeaderFollower:
         return positions
 
     def _look_at_starts(self) -> None:
-        """Retention moves the start of a log while nothing is fetched: some partitions are looked at with each
-        request, since a leader sends consumers to followers that have what they ask for."""
+        """Retention moves the start of a log while nothing is fetched: some partitions are looked at now and then,
+        since a leader sends consumers to followers that have what they ask for."""
+        now = self._clock.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_S
         if not self._looks:
             self._looks = list(self._partitions)
         for key in self._looks[-LOOKS:]:
