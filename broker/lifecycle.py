@@ -151,7 +151,7 @@ class Lifecycle(Service):
             raise TypeError(f"not an answer to a registration: {reply!r}")
         self.epoch = self._controller.broker_epoch = reply.broker_epoch
         self.state = BrokerState.RECOVERY
-        _log.info("broker.registered", broker=membership.node_id, epoch=self.epoch)
+        _log.info("registration.accepted", broker=membership.node_id, epoch=self.epoch)
         await self._until(lambda: self.caught_up, membership.registration_timeout_s, "replay its own registration")
 
     async def unfenced(self, timeout_s: float) -> None:

@@ -124,7 +124,8 @@ class StartUp:
             opened.dirs.append(log_dir)
         except OSError as error:
             opened.offline[path] = str(error)
-            log.error("log_dir.offline", dir=path, reason=str(error), partitions=0)
+            todo = "repair or mount the disk, then restart the broker"
+            log.error("log_dir.offline", dir=path, reason=str(error), partitions=0, todo=todo)
 
     async def _tell_namesakes_apart(self, found: dict[LogDir, list[TopicPartition]]) -> None:
         """While a dir was missing, a topic may have been deleted and another one of its name made elsewhere: the folder

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     level = root_level(os.environ, settings[keys.LOG_LEVEL])
     logs.configure(style=settings[keys.LOG_STYLE], level=level, levels=levels)
     for warning in (*loaded.warnings, *notes):
-        _log.warning("config.ignored", reason=warning)
+        _log.warning("config.warning", reason=warning)
     sys.setswitchinterval(THREAD_SWITCH_S)
     try:
         return uvloop.run(_serve(loaded))

@@ -187,7 +187,7 @@ def _cut(disk: Disk, segments: list[Segment], number: int, damage: Invalid) -> N
     """End the log at the damage: the segments behind it go first, from the last one back."""
     torn = segments[number]
     log.warning(
-        "log.truncated", file=torn.log_path, position=damage.position, of=torn.size, why=damage.why,
+        "log.tail.dropped", file=torn.log_path, position=damage.position, of=torn.size, why=damage.why,
         next_offset=torn.next_offset, segments_dropped=len(segments) - number - 1,
     )  # fmt: skip
     for segment in reversed(segments[number + 1 :]):

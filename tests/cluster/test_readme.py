@@ -1,5 +1,6 @@
 """What the README tells people to type."""
 
+import json
 import os
 import re
 import subprocess
@@ -73,6 +74,10 @@ BECOMES: dict[str, Callable[[subprocess.CompletedProcess[str]], bool]] = {
 def test_try_to_break_it_works_line_by_line(shell: Shell) -> None:
     up = shell.run("rookery up --detach --port 0")
     assert up.returncode == 0, up.stderr
+    cluster = json.loads((shell.folder / ".rookery" / "cluster.json").read_text())
+    statuses = [shell.run(f"rookery cluster status -o json --bootstrap {node['kafka']}") for node in cluster["nodes"]]
+    controllers = {json.loads(status.stdout)[0]["controller"] for status in statuses}
+    assert len(controllers) == 1, "the active one, whoever answers"
     lines = section("Try to break it")
     assert set(BECOMES) < set(lines)
     outcomes = {}
