@@ -26,7 +26,6 @@ class FetchAccount:
         bytes_max = self._quotas.fetch_bytes_max(self._who)
         if bytes_max is not None:
             request.max_bytes = min(request.max_bytes, bytes_max)
-            request.min_bytes = min(request.min_bytes, request.max_bytes)
 
     def pause(self) -> None:
         """The fetch waits."""

@@ -4,13 +4,16 @@ import random
 import re
 import shutil
 import subprocess
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from rookery.broker.groups.records import OffsetCommitValue, OffsetRecord, encode
 from rookery.core.disk import FileDisk
 from rookery.core.log import Log, LogConfig, names
 from rookery.core.log.checkpoints import (
@@ -205,3 +208,16 @@ def test_kafka_and_rookery_take_turns_on_one_folder(server: KafkaServer, tmp_pat
     server.start()
     assert consumed(server) == [(record.offset, record.value) for record in [*kafkas, *added]]
     assert not disk.exists(f"{root}/orders-0/{names.LEADER_EPOCHS}.tmp")
+
+
+@pytest.mark.row(103)
+def test_offsets_are_decoded_with_the_id_of_their_topic(tmp_path: Path) -> None:
+    topic_id = UUID(int=0x0123456789ABCDEF0123456789ABCDEF)
+    value = OffsetCommitValue(offset=42, leader_epoch=3, metadata="note", commit_timestamp=NOON, topic_id=topic_id)
+    log = Log.open(FileDisk(), str(tmp_path / "__consumer_offsets-0"), LogConfig())
+    log.append_as_leader(build_batch([Record(0, NOON, *encode(OffsetRecord("g", "orders", 7, value)))]), 0, 0)
+    log.close()
+    told = dump(Path(log.segments[0].log_path), options=("--offsets-decoder",))
+    assert '"group":"g","topic":"orders","partition":7' in told
+    in_kafkas_way = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    assert re.search(rf'"offset":42,"leaderEpoch":3,"metadata":"note".*"topicId":"{in_kafkas_way}"', told), told

@@ -66,6 +66,8 @@ class Driver:
         self.new_id = lambda: str(next(ids))
         self.state = GroupsState(self.options, self.new_id)
         self.log: list[GroupsRecord] = []
+        self.forgot = 0
+        """How often what was in memory alone was lost: by a failover, or a write that failed."""
 
     def topic_id_of(self, topic: str, partition: int) -> UUID | None:
         return self.topics.get(topic, TOPIC_ID)
@@ -74,6 +76,7 @@ class Driver:
 
     def run(self, step: Step) -> None:
         if step.records and self.fail_writes is not None:
+            self.forgot += 1
             failed = self.state.not_written(step.records, self.fail_writes, self.now)
             for to, _ in step.answers:
                 to.complete(self.fail_writes)
@@ -89,6 +92,7 @@ class Driver:
 
     def reload(self) -> GroupsState:
         """The coordinator fails over: another reads the log."""
+        self.forgot += 1
         self.state = GroupsState(self.options, self.new_id)
         for offset, record in enumerate(self.log):
             self.state.replay(record, offset)

@@ -1,5 +1,5 @@
 """Any order of joins, leaves, silences, restarts, failed writes and failovers: one owner per partition in every
-acknowledged generation, commits from owners alone, and an end to every rebalance."""
+acknowledged generation, commits from owners alone, an end to every rebalance, and nobody evicted who does its part."""
 
 import pytest
 from hypothesis import settings
@@ -30,10 +30,14 @@ class Client:
         self.waits_for: Caller | None = None
         self.syncing = False
         self.fenced = False
+        self.asked = self.known = (0, -1)
+        """When it asked last, and when it was last known to be a member, with what the coordinator had forgotten by
+        then."""
 
     def join(self) -> None:
         self.owned = None
         self.syncing = False
+        self.asks()
         self.waits_for = self.driver.join(
             self.member_id,
             instance=self.instance,
@@ -45,7 +49,10 @@ class Client:
     def advance(self) -> None:
         """Take an answer that has come, and go on from there."""
         caller = self.waits_for
-        if caller is None or caller.waiting:
+        if caller is None:
+            return
+        if caller.waiting:
+            self.known = self.driver.now.ms, self.asked[1]
             return
         self.waits_for = None
         answer = caller.response
@@ -55,14 +62,17 @@ class Client:
         elif error is not ErrorCode.NONE:
             self.rejoin(error, "" if isinstance(answer, ErrorCode) else getattr(answer, "member_id", ""))
         elif self.syncing:
-            self.owned = set(answer.assignment)
+            self.known, self.owned = self.asked, set(answer.assignment)
         else:
             self.sync(answer)
 
     def rejoin(self, error: ErrorCode, given: str) -> None:
         if error is ErrorCode.MEMBER_ID_REQUIRED:
-            self.member_id = given
+            self.member_id, self.known = given, self.asked
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
+            alive_at, forgotten = self.known
+            if self.member_id and forgotten == self.driver.forgot:
+                assert self.asked[0] - alive_at >= SESSION_MS, "evicted within its session"
             self.member_id = ""
         self.join()
 
@@ -72,18 +82,26 @@ class Client:
         assignment = {member: bytes(range(number, PARTITIONS, len(members))) for number, member in enumerate(members)}
         skip = joined.skip_assignment  # type: ignore[attr-defined]
         self.syncing = True
+        self.known = self.asked
+        self.asks()
         self.waits_for = self.driver.sync(
             self.member_id, self.generation, {} if skip else assignment, instance=self.instance
         )
 
+    def asks(self) -> None:
+        self.asked = self.driver.now.ms, self.driver.forgot
+
     def heartbeat(self) -> None:
         if self.owned is None:
             return
+        self.asks()
         error = self.driver.heartbeat(self.member_id, self.generation, self.instance)
         if error is ErrorCode.FENCED_INSTANCE_ID:
             self.fenced, self.owned = True, None
         elif error is not ErrorCode.NONE:
             self.rejoin(error, "")
+        else:
+            self.known = self.asked
 
 
 @settings(max_examples=60, stateful_step_count=40, deadline=None)
@@ -133,6 +151,14 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     def advance(self, number: int) -> None:
         self.pick(number).advance()
+
+    @rule(number=st.integers(0, 9))
+    @precondition(lambda self: self.clients)
+    def repeat_join(self, number: int) -> None:
+        """The client has lost its patience, or its connection, and asks again."""
+        client = self.pick(number)
+        if client.waits_for is not None and client.waits_for.waiting and not client.syncing and client.member_id:
+            client.join()
 
     @rule(rounds=st.integers(1, 8))
     def live(self, rounds: int) -> None:

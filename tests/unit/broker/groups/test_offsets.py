@@ -68,6 +68,8 @@ def commits(
         driver.run(commit(driver.state, request, caller, driver.now, driver.topic_id_of, version=version))
     except KafkaError as error:
         return error.code
+    if isinstance(caller.response, ErrorCode):
+        return caller.response  # it could not be written
     return ErrorCode(caller.response.topics[0].partitions[0].error_code)
 
 
