@@ -13,7 +13,7 @@ class Administered(Protocol):
 
 
 def delete_records(cluster: Administered, topic: str, partition: int, before: int) -> None:
-    """librdkafka asks the leader it knows, and leaves it to its caller to ask again if that one does not lead. Retention
+    """librdkafka asks the leader it knows, and leaves the retry to its caller if that one does not lead. Retention
     may have moved the log's start further until then."""
 
     def is_deleted() -> bool:
