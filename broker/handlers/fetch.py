@@ -63,6 +63,7 @@ class FetchHandler:
         except KafkaError as error:
             call.error(error.code)
             return FetchResponse(error_code=error.code, responses=())
+        as_of = self._waiters.changes
         fetch.read.read(self._next_first(fetch))
         read = fetch.read
         if (
@@ -72,7 +73,7 @@ class FetchHandler:
             or not fetch.wanted
         ):
             return fetch.response()
-        return self._park(fetch, request)
+        return self._park(fetch, request, as_of)
 
     def _account(self, request: FetchRequest, call: Call) -> FetchAccount | None:
         """Followers are not clients."""
@@ -110,11 +111,11 @@ class FetchHandler:
         self._turn += 1
         return self._turn % len(fetch.wanted)
 
-    def _park(self, fetch: Fetch, request: FetchRequest) -> Pending[Any]:
+    def _park(self, fetch: Fetch, request: FetchRequest, as_of: int) -> Pending[Any]:
         pending: Pending[Any] = Pending()
         fetch.wait()
         delayed = DelayedFetch(fetch, pending)
-        parked = self._waiters.park(delayed, delayed.partitions, request.max_wait_ms / 1000)
+        parked = self._waiters.park(delayed, delayed.partitions, request.max_wait_ms / 1000, as_of=as_of)
         if parked is not None:
             pending.on_abandon = lambda: self._waiters.forget(parked)
             if fetch.read.is_follower:

@@ -1,19 +1,24 @@
 """Requests that wait for a partition to move: acks=all for the high watermark, a fetch for data.
 
-A request is parked under every partition it waits for, with one timer, and asked at once whether it can be
-answered: what it waits for may have happened between the moment it was decided to wait and this one, and then
-nobody would wake it. `wake` only notes that a partition has changed; once per pass of the loop each request
-touched by a change is asked, once, whether it can be answered now. So a thousand appends in one pass cost a
-parked fetch one look, and nothing is ever answered from inside an append.
+A request is parked under every partition it waits for, with one timer. What it waits for may have happened between
+the moment it was decided to wait and this one, and then nobody would wake it: so it is asked at once whether it can be
+answered, by what has changed since its decision. `wake` only notes that a partition has changed; once per pass of the
+loop each request touched by a change is asked, once, whether it can be answered now. So a thousand appends in one pass
+cost a parked fetch one look, and nothing is ever answered from inside an append.
 """
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from rookery.broker.scheduler import Scheduler, Timer
 from rookery.core.logs import get_logger
 from rookery.core.metrics import Metrics
 
+RECENT = 64
+"""Changes that are remembered; who has missed more is asked about all it waits for."""
+LONG_AGO = -RECENT - 1
 PURGATORY = "kafka_server_delayedoperationpurgatory_purgatorysize"
 _log = get_logger("broker.replication.waiters")
 
@@ -40,11 +45,13 @@ class Waiter(Protocol[K_contra]):
 class Parked(Generic[K]):
     """A place in the waiters: give it back with `Waiters.forget`."""
 
-    __slots__ = ("keys", "timer", "waiter")
+    __slots__ = ("as_of", "keys", "timer", "waiter")
 
-    def __init__(self, waiter: Waiter[K], keys: Sequence[K]) -> None:
+    def __init__(self, waiter: Waiter[K], keys: Sequence[K], as_of: int) -> None:
         self.waiter = waiter
         self.keys = keys
+        self.as_of = as_of
+        """`Waiters.changes` when all of its keys were looked at last."""
         self.timer: Timer | None = None
 
 
@@ -56,6 +63,9 @@ class Waiters(Generic[K]):
         self._by_key: dict[K, dict[Parked[K], None]] = {}
         self._changed: dict[K, None] = {}
         self._sizes: dict[str, int] = {}
+        self.changes = 0
+        """How often any key has changed."""
+        self._recent: deque[K] = deque(maxlen=RECENT)
 
     def publish(self, metrics: Metrics, kinds: Iterable[str]) -> None:
         text = "Requests that wait for a partition to move."
@@ -67,20 +77,25 @@ class Waiters(Generic[K]):
         """How many requests of this kind are parked: the purgatory's size."""
         return self._sizes.get(kind, 0)
 
-    def park(self, waiter: Waiter[K], keys: Iterable[K], timeout_s: float) -> Parked[K] | None:
-        """Keep `waiter` until it is answered; None if it was answered at once, because its wait was over already."""
-        parked = Parked(waiter, tuple(dict.fromkeys(keys)))
+    def park(
+        self, waiter: Waiter[K], keys: Iterable[K], timeout_s: float, *, as_of: int = LONG_AGO
+    ) -> Parked[K] | None:
+        """Keep `waiter` until it is answered; None if it was answered at once, because its wait was over already.
+        `as_of` is what `changes` was before it was decided to wait; without it, all keys may have changed since."""
+        parked = Parked(waiter, tuple(dict.fromkeys(keys)), as_of)
         for key in parked.keys:
             self._by_key.setdefault(key, {})[parked] = None
         self._sizes[waiter.kind] = self._sizes.get(waiter.kind, 0) + 1
         parked.timer = self._scheduler.call_later(max(0.0, timeout_s), self.expire, parked)
-        if self._try(parked, parked.keys):
+        if self._try_all(parked):
             self.forget(parked)
             return None
         return parked
 
     def wake(self, key: K) -> None:
         """`key` has changed. Cheap where nobody waits for it."""
+        self.changes += 1
+        self._recent.append(key)
         if key in self._by_key and key not in self._changed:
             if not self._changed:
                 self._scheduler.call_soon(self._pass)
@@ -110,6 +125,17 @@ class Waiters(Generic[K]):
             if parked.timer is not None and self._try(parked, keys):
                 self.forget(parked)
 
+    def _try_all(self, parked: Parked[K]) -> bool:
+        """Ask whether it can be answered by what has changed since all of its keys were looked at last."""
+        count, keys = self.changes - parked.as_of, parked.keys
+        parked.as_of = self.changes
+        if count <= len(self._recent):
+            changed = dict.fromkeys(islice(reversed(self._recent), count))
+            keys = tuple(key for key in changed if parked in self._by_key.get(key, ()))
+            if not keys:
+                return False
+        return self._try(parked, keys)
+
     def _try(self, parked: Parked[K], keys: Sequence[K]) -> bool:
         """One broken waiter must not keep the others from being looked at: this is their supervisor."""
         try:
@@ -124,7 +150,7 @@ class Waiters(Generic[K]):
         come to look yet: after a stall the timers ring first."""
         if parked.timer is None:
             return
-        done = self._try(parked, parked.keys)
+        done = self._try_all(parked)
         if self.forget(parked) and not done:
             try:
                 parked.waiter.expire()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rookery.broker.replication.waiters import Parked, Waiters
+from rookery.broker.replication.waiters import RECENT, Parked, Waiters
 from tests.unit.broker.server.fakes import FakeScheduler
 
 
@@ -141,7 +141,7 @@ def test_what_has_happened_before_the_time_is_up_counts() -> None:
     waiters.wake("b")
     waiter.done = True
     waiters.expire(parked)
-    assert (waiter.expired, waiter.looks, waiters.size("Produce")) == (0, [["a", "b"]], 0)
+    assert (waiter.expired, waiter.looks, waiters.size("Produce")) == (0, [["b"]], 0)
     scheduler.advance(1.0)
     waiters.expire(parked)
     assert (waiter.expired, len(waiter.looks)) == (0, 1)
@@ -196,3 +196,34 @@ def test_waking_from_within_a_look_takes_another_pass() -> None:
     waiters.wake("a")
     scheduler.run()
     assert (len(first.looks), len(second.looks), scheduler.passes) == (1, 1, 2)
+
+
+def test_who_knows_that_nothing_has_changed_since_its_decision_is_not_looked_at() -> None:
+    scheduler, waiters = rig()
+    first, second = Recorder(), Recorder()
+    as_of = waiters.changes
+    waiters.park(first, ["a"], 10, as_of=as_of)
+    assert first.looks == []
+    waiters.wake("b")
+    waiters.park(second, ["a", "b"], 10, as_of=as_of)
+    assert second.looks == [["b"]]
+    scheduler.run()
+    assert first.looks == []
+
+
+def test_who_has_missed_many_changes_is_asked_about_all_it_waits_for() -> None:
+    _, waiters = rig()
+    waiter = Recorder()
+    as_of = waiters.changes
+    for number in range(RECENT + 1):
+        waiters.wake(str(number))
+    waiters.park(waiter, ["a", "b"], 10, as_of=as_of)
+    assert waiter.looks == [["a", "b"]]
+
+
+def test_a_wait_during_which_nothing_has_changed_ends_without_a_look() -> None:
+    scheduler, waiters = rig()
+    waiter = Recorder()
+    waiters.park(waiter, ["a"], 10, as_of=waiters.changes)
+    scheduler.advance(10)
+    assert (waiter.looks, waiter.expired) == ([], 1)
