@@ -1,4 +1,4 @@
-"""Administration of topics: each call raises the typed error of what was refused."""
+"""Administration of topics: each call raises the typed error of a refused request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ async def create_partitions(cluster: Cluster, name: str, total: int) -> None:
 
 
 async def topic_overrides(cluster: Cluster, name: str) -> dict[str, str]:
-    """The options a topic sets itself."""
+    """The overrides of a topic."""
     resource = DescribeConfigsResource(resource_type=RESOURCE_TOPIC, resource_name=name)
     answer = await cluster.ask_any(DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=[resource]))
     overrides: dict[str, str] = {}

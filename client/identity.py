@@ -1,7 +1,7 @@
 """The idempotent producer's identity: a producer id, and a sequence number for each partition.
 
-An answer can be lost after the records were stored. The sender then sends the same batch with the same numbers, and
-the leader answers with the offset it has already instead of storing the batch twice.
+A response can be lost after the records were stored. The sender then retries the batch with the same numbers, and
+the leader returns the first offset instead of storing the batch twice.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProduc
 from rookery.core.wire.batch import MAX_SEQUENCE
 
 TIMEOUT_S = 60.0
-UNUSED_MS = 60_000  # the time of a transaction, which is asked for and means nothing here
+UNUSED_MS = 60_000  # transaction timeout: a required field that has no effect here
 
 LOST_PRODUCER_STATE = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
-"""A leader without the producer's earlier batches answers so. Nothing was stored; a new producer id helps."""
+"""Errors of a leader that does not have the producer's earlier batches. Nothing was stored; use a new producer id."""
 
 Place = tuple[str, int]
 
 
 class Stamp(NamedTuple):
-    """What a batch carries; all -1 without idempotence."""
+    """Producer id, epoch and sequence of a batch; all -1 without idempotence."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -38,7 +38,7 @@ class Stamp(NamedTuple):
 
 
 class Turn(Protocol):
-    """One batch of a partition on its way; the same stamp for all tries, unless its leader does not know it."""
+    """One batch of a partition in flight; the same stamp for all retries, unless the leader lost the producer state."""
 
     stamp: Stamp
 
@@ -64,7 +64,7 @@ class NoIdentity:
 
 
 class ProducerId:
-    """A producer id, asked for when first needed, and how many records each partition has had from it."""
+    """A producer id, requested when first needed, and the next sequence number of each partition."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -85,8 +85,8 @@ class ProducerId:
             if self._is_current(turn.stamp):
                 self._sequences[place] = (turn.stamp.sequence + records) & MAX_SEQUENCE
 
-    async def begin_anew(self, place: Place, stamp: Stamp) -> Stamp:
-        """Another stamp for a batch whose leader does not know this one."""
+    async def with_new_id(self, place: Place, stamp: Stamp) -> Stamp:
+        """Another stamp for a batch whose leader lost the producer state."""
         self._give_up(stamp)
         return await self._stamp(place)
 
@@ -120,4 +120,4 @@ class _Numbered:
     stamp: Stamp
 
     async def renew(self) -> None:
-        self.stamp = await self._id.begin_anew(self._place, self.stamp)
+        self.stamp = await self._id.with_new_id(self._place, self.stamp)

@@ -24,7 +24,7 @@ def murmur2(data: bytes) -> int:
 
 @lru_cache(256)
 def _words(count: int) -> Struct:
-    """Reads so many words of four bytes."""
+    """Reads `count` words of four bytes."""
     return Struct(f"<{count}I")
 
 

@@ -1,4 +1,4 @@
-"""Reads one partition from an offset on, following its leader wherever it moves."""
+"""Reads one partition from an offset on; follows changes of its leader."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ CONSUMER = -1
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What one fetch brought: records in order, and how far the partition goes."""
+    """The result of one fetch: records in order, the next offset and the high watermark."""
 
     records: Sequence[Record]
     next_offset: int
@@ -32,7 +32,7 @@ class Fetched:
 
 
 async def offset_at(cluster: Cluster, topic: str, partition: int, timestamp: int) -> int:
-    """The first offset whose record is not older than `timestamp` (-1: none), or LATEST or EARLIEST."""
+    """The first offset whose record is at or after `timestamp` (-1: none), or LATEST or EARLIEST."""
 
     async def attempt() -> int:
         leader = await cluster.leader(topic, partition)
@@ -122,7 +122,7 @@ class PartitionReader:
 
 
 def decode(data: Buffer, position: int) -> tuple[list[Record], int]:
-    """The records at or after `position`, and the offset to go on from. Control records are passed over."""
+    """The records at or after `position`, and the next offset. Control records are skipped."""
     records: list[Record] = []
     end = position
     for start, header in batches(data, partial_end=True):

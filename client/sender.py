@@ -1,7 +1,7 @@
 """Writes records and waits until the cluster has them: one batch per partition, retried where that helps.
 
-This is the plain sender: no background thread, no lingering. With acks=all a batch that is written again, because
-its answer was lost, is stored once; without, a retry can store records twice.
+This is the plain sender: no background thread, no lingering. With acks=all a batch that is retried, because
+its response was lost, is stored once; with other acks a retry can store records twice.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 class Outgoing(NamedTuple):
-    """A record to be written. Without a partition the key decides, without a key the sender."""
+    """A record to be written. Without a partition the key decides; without a key the sender chooses one."""
 
     value: bytes | None
     key: bytes | None = None
@@ -44,7 +44,7 @@ class Outgoing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Records as a batch holds them, their offsets counted from 0 and their times from the first one's."""
+    """Encoded records: offsets relative to 0, timestamps relative to the first record."""
 
     records: Buffer
     count: int
@@ -54,7 +54,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Where a record landed."""
+    """Partition and offset of a written record."""
 
     partition: int
     offset: int
@@ -86,7 +86,7 @@ class Sender:
         self._turn = 0
 
     async def send(self, records: Sequence[Outgoing]) -> list[Written]:
-        """Write all records; returns where each landed, in the order given. Offsets are -1 with acks=0."""
+        """Write all records; returns partition and offset of each, in the order given. Offsets are -1 with acks=0."""
         view = await self._cluster.topic(self._topic, create=self._create)
         places: dict[int, list[int]] = defaultdict(list)
         keyless = self._turn % len(view.partitions)
@@ -109,7 +109,7 @@ class Sender:
         return keyless if record.key is None else partition_for_key(record.key, partitions)
 
     async def write(self, partition: int, records: Sequence[Outgoing]) -> int:
-        """Write one batch to a partition, whatever the records say of theirs; returns the first one's offset."""
+        """Write one batch to a partition, ignoring the records' own partitions; returns the first offset."""
         now = self._clock.wall_ms()
         times = [now if record.timestamp is None else record.timestamp for record in records]
         placed = [
@@ -120,7 +120,7 @@ class Sender:
         return await self.deliver(partition, Encoded(encoded, len(records), times[0], max(times)))
 
     async def deliver(self, partition: int, records: Encoded) -> int:
-        """Write one batch of records that are encoded already, behind those that are being written there."""
+        """Write one batch of encoded records, after batches of this partition that are in flight."""
         packed = compress(self._codec, records.records)
         async with self._identity.turn((self._topic, partition), records.count) as turn:
 

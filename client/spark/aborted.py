@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions, from the list that a fetch in read_committed brings."""
+"""Finds the batches of aborted transactions, by the list in a read_committed fetch response."""
 
 from collections.abc import Iterable
 from heapq import heapify, heappop
@@ -10,7 +10,7 @@ from rookery.core.wire.primitives import Buffer
 
 
 class Aborted:
-    """Follows the batches of one answer in order. Producers enter with their transaction, leave with its marker."""
+    """Reads the batches of one response in order. An aborted transaction adds its producer, the marker removes it."""
 
     def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
         self._coming = [(each.first_offset, each.producer_id) for each in transactions]
@@ -18,7 +18,7 @@ class Aborted:
         self._producers: set[int] = set()
 
     def covers(self, data: Buffer, position: int, header: BatchHeader) -> bool:
-        """Whether the batch's records were aborted; to be asked of every batch, control batches too."""
+        """Whether the batch's records were aborted; call it for every batch, control batches too."""
         while self._coming and self._coming[0][0] <= header.last_offset:
             self._producers.add(heappop(self._coming)[1])
         if header.control:

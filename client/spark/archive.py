@@ -1,7 +1,7 @@
 """Topic to Parquet, partitioned by date: every committed record once, however often the job is restarted.
 
-Spark's file sink lists the files of each finished micro-batch in its own log, and the source plans a batch
-that is repeated exactly as it was planned first. Read the folder with Spark, which honours that log.
+Spark's file sink lists the files of each finished micro-batch in its own log, and the source plans a retried
+batch exactly as the first time. Read the folder with Spark, which uses that log.
 """
 
 import json
@@ -36,7 +36,7 @@ class ArchiveJob:
 
 
 def open_session(master: str, settings: dict[str, str]) -> SparkSession:
-    """A session, local or on a cluster, that knows the source; its workers run this Python unless told otherwise."""
+    """A session, local or on a cluster, with the source registered; its workers run this Python by default."""
     os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
     builder: Any = SparkSession.builder
     builder = builder.master(master).appName("rookery-archive")
@@ -70,7 +70,7 @@ class OtherCheckpointError(Exception):
 
 
 def start(spark: SparkSession, job: ArchiveJob) -> StreamingQuery:
-    """Begin, or go on from the checkpoint."""
+    """Start, or continue from the checkpoint."""
     _check_checkpoint(spark, job)
     writer = (
         rows_of(spark, job)
@@ -86,8 +86,8 @@ def start(spark: SparkSession, job: ArchiveJob) -> StreamingQuery:
 
 
 def _check_checkpoint(spark: SparkSession, job: ArchiveJob) -> None:
-    """Spark's file sink passes over batches whose number it has seen: with a checkpoint that counts anew, or that is
-    older than the files, these batches would be lost without a word."""
+    """Spark's file sink skips batches whose number it has seen. With a new checkpoint, or one that is
+    older than the files, these batches would be lost silently."""
     written = _newest(spark, f"{job.output}/_spark_metadata")
     planned = _newest(spark, f"{job.checkpoint}/offsets")
     if written > planned:
@@ -99,7 +99,7 @@ def _check_checkpoint(spark: SparkSession, job: ArchiveJob) -> None:
 
 
 def _newest(spark: SparkSession, folder: str) -> int:
-    """The highest number among the files of a log of Spark's, wherever it keeps them; -1 without any."""
+    """The highest number among the files of one of Spark's logs, on any file system; -1 if there are none."""
     context: Any = spark.sparkContext
     path = context._jvm.org.apache.hadoop.fs.Path(folder)
     files = path.getFileSystem(context._jsc.hadoopConfiguration())
@@ -110,29 +110,29 @@ def _newest(spark: SparkSession, folder: str) -> int:
 
 
 def watch(query: StreamingQuery, say: Callable[[str], None]) -> None:
-    """Tell of each micro-batch until the query ends; its failure is raised."""
-    told = -1
+    """Report each micro-batch until the query ends; its failure is raised."""
+    reported = -1
     while not query.awaitTermination(POLL_S):
-        told = _tell(query, told, say)
-    _tell(query, told, say)
+        reported = _report(query, reported, say)
+    _report(query, reported, say)
 
 
-def _tell(query: StreamingQuery, told: int, say: Callable[[str], None]) -> int:
+def _report(query: StreamingQuery, reported: int, say: Callable[[str], None]) -> int:
     for progress in query.recentProgress:
-        if progress["batchId"] > told and progress["numInputRows"]:
-            told = progress["batchId"]
+        if progress["batchId"] > reported and progress["numInputRows"]:
+            reported = progress["batchId"]
             rows, seconds = progress["numInputRows"], progress["batchDuration"] / 1000
-            say(f"batch {told}: {rows} records in {seconds:.1f} s{_behind(progress)}")
-    return told
+            say(f"batch {reported}: {rows} records in {seconds:.1f} s{_behind(progress)}")
+    return reported
 
 
 def _behind(progress: Any) -> str:
-    """Records that are committed and not copied yet; not known of a batch that is repeated."""
+    """Records that are committed and not copied yet; unknown for a retried batch."""
     source = progress["sources"][0]
     end, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
     return f", {count(end, latest)} behind" if latest else ""
 
 
 def _offsets(value: Any) -> Offsets:
-    """Spark tells offsets as JSON, parsed or not, and may tell none."""
+    """Spark reports offsets as JSON, parsed or not, or as None."""
     return from_json((json.loads(value) if isinstance(value, str) else value) or {})

@@ -1,7 +1,7 @@
-"""The asyncio client for code that waits: one event loop in a thread of its own, and the cluster it talks to.
+"""The asyncio client for blocking code: one event loop in its own thread, and a connection to the cluster.
 
 Spark reuses its Python workers for many tasks, so connections are kept for the life of the process, one
-cluster for each way of connecting. Nothing is opened at import or before a fork.
+cluster for each set of connection options. Nothing is opened at import or before a fork.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ class BlockingCluster:
             request_timeout_s=connecting.request_timeout_s,
         )
         self.identity = ProducerId(self.cluster)
-        """Of all that this process writes: an id for each task would be many for the nodes to remember."""
+        """One for all writes of this process: brokers would have to store many if each task had its own."""
         self.batch_bytes_max: dict[str, int] = {}
-        """Topics that take only smaller batches than were sent, as this process has learnt."""
+        """Batch sizes of topics that refused larger batches of this process."""
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -62,7 +62,7 @@ def connected(connecting: Connecting) -> BlockingCluster:
 
 
 def close_all() -> None:
-    """Close what this process opened: for tests and for programs that go on without Spark."""
+    """Close the connections of this process: for tests and for programs that continue without Spark."""
     with _keeping:
         for key in [key for key in _kept if key[0] == os.getpid()]:
             _kept.pop(key).close()

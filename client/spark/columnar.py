@@ -1,8 +1,8 @@
 """The records of some batches as Arrow columns.
 
-Records are of different lengths and follow each other, so finding where each begins takes a step per record; all
-else, the numbers in them and the bounds of their keys and values, is worked out for all records at once. No Python
-object is made for a key or a value.
+Records have different lengths and follow each other, so finding the start of each takes one step per record. Everything
+else, their numbers and the bounds of keys and values, is computed for all records at once. No Python object is
+created for a key or a value.
 """
 
 from array import array
@@ -39,7 +39,7 @@ class Columns:
             self.rows = len(begins)
             self._read(_numbers(begins, _I64), _numbers(ends, _I64))
         except IndexError:
-            raise WireError("a field of a record goes beyond the records") from None
+            raise WireError("a field of a record ends after the records") from None
 
     def _read(self, begins: pa.Array, ends: pa.Array) -> None:
         data = byte_array(self._data)
@@ -50,7 +50,7 @@ class Columns:
         lengths, at = read_varints(data, self._keys.end)
         self._values = _Bounds(at, lengths)
         if not pc.all(pc.less(self._values.end, ends)).as_py():
-            raise WireError("a record has fields that go beyond its end")
+            raise WireError("a record has fields that end after it")
         self.have_headers = pc.max(pc.take(data, self._values.end)).as_py() > 0
 
     @property
@@ -68,7 +68,7 @@ class Columns:
         return pc.add(self.of_batches(base, _I64), times)
 
     def of_batches(self, each: Sequence[int], kind: pa.DataType) -> pa.Array:
-        """What is the same for all records of a batch, for every record."""
+        """A value of each batch, repeated for all its records."""
         ends = array("i", accumulate(header.record_count for header in self._headers))
         values = _numbers(array("q", each), _I64)
         runs = pa.Array.from_buffers(_RUNS, self.rows, [None], children=[_numbers(ends, pa.int32()), values])
@@ -85,12 +85,12 @@ class Columns:
 
 
 class _Bounds:
-    """Where a field of every record begins and ends; the length of one that is null is -1."""
+    """Begin and end of one field of every record; the length of a null field is -1."""
 
     def __init__(self, begin: pa.Array, lengths: pa.Array) -> None:
         shortest = pc.min(lengths).as_py()
         if shortest < -1:
-            raise WireError(f"a field says it has {shortest} bytes")
+            raise WireError(f"a field has the length {shortest}")
         self._begin = begin
         self._null = pc.less(lengths, _NONE) if shortest < 0 else None
         self.end = pc.add(begin, pc.max_element_wise(lengths, _NONE) if shortest < 0 else lengths)
@@ -98,8 +98,8 @@ class _Bounds:
     def taken(self, data: bytes) -> pa.Array:
         """The fields, copied out of `data`.
 
-        Begin and end of all fields, one behind the other, are the offsets of an Arrow array whose elements are in
-        turn a field and what lies between two fields.
+        Begin and end of all fields, one after the other, are the offsets of an Arrow array whose elements are
+        alternately a field and the bytes between two fields.
         """
         rows = len(self._begin)
         pairs = pc.bit_wise_or(self._begin, pc.shift_left(self.end, _HIGH_HALF))
@@ -111,7 +111,7 @@ class _Bounds:
 
 
 def _numbers(values: "array[int]", kind: pa.DataType) -> pa.Array:
-    """Without a copy, and without Arrow's looking for libraries that a Python list could be of."""
+    """An Arrow array without a copy, and without Arrow's check for types of other libraries."""
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
@@ -121,7 +121,7 @@ def _every_second(rows: int) -> pa.Array:
 
 
 def _find(data: bytes, sections: Sequence[Section]) -> tuple["array[int]", "array[int]"]:
-    """Where the records begin, behind their lengths, and where they end."""
+    """Begin of each record, after its length, and its end."""
     begins, ends = array("q"), array("q")
     pos = 0
     for header, section in sections:

@@ -4,15 +4,15 @@ import warnings
 
 
 class DataLossError(Exception):
-    """Records that were to be read are no longer there."""
+    """Records that should be read no longer exist."""
 
 
 class DataLossWarning(UserWarning):
-    """The same, and the query goes on with what is left."""
+    """Records no longer exist; the query continues with the remaining ones."""
 
 
 def report_data_loss(lost: str, *, fail: bool) -> None:
-    """Raise, or warn: Spark's workers show warnings on their error output, and each text once."""
+    """Raise, or warn. Spark's workers print each warning text once, on stderr."""
     if fail:
-        raise DataLossError(f"{lost}; set failOnDataLoss=false to go on with what is left")
+        raise DataLossError(f"{lost}; set failOnDataLoss=false to continue with the remaining records")
     warnings.warn(lost, DataLossWarning, stacklevel=3)

@@ -16,24 +16,24 @@ from rookery.core.wire.record import RecordHeader, decode_records
 from rookery.core.wire.records import DEFAULT_BUDGET, records_section
 
 ROWS_MAX = 8192
-"""Rows in one Arrow batch: fewer cost Spark more per row, more bring nothing."""
+"""Rows in one Arrow batch: with fewer Spark needs more time per row, with more no less."""
 
 BYTES_MAX = 4 << 20
-"""Unpacked records that are gathered and turned into Arrow at once, unless one batch alone has more."""
+"""Bytes of decompressed records converted to Arrow at once, unless one batch is larger."""
 
 
 def next_offset(data: Buffer, position: int) -> int:
-    """Where to go on behind what was fetched, from the headers alone."""
+    """The offset after the fetched batches, from their headers alone."""
     for _, header in batches(data, partial_end=True):
         position = max(position, header.next_offset)
     return position
 
 
 class Decoder:
-    """Turns what is fetched of one range, answer by answer, into Arrow batches of the columns wanted.
+    """Converts the fetch responses of one range to Arrow batches with the requested columns.
 
-    What comes is gathered until it makes a batch worth Spark's while: `feed` gives the batches that are full, `rest`
-    what is left behind the last answer.
+    Records are collected until an Arrow batch is large enough: `feed` returns full batches, `rest` the remaining
+    records after the last response.
     """
 
     def __init__(self, wanted: Range, columns: Sequence[str], budget: int = DEFAULT_BUDGET) -> None:
@@ -64,17 +64,17 @@ class Decoder:
             self._size += len(section)
             if self._rows >= ROWS_MAX or self._size >= BYTES_MAX:
                 yield from self.rest()
-        self._let_go_of(data)
+        self._release(data)
 
-    def _let_go_of(self, data: Buffer) -> None:
-        """Copy what was gathered of an answer if that is little: views into it would keep all of it in memory."""
+    def _release(self, data: Buffer) -> None:
+        """Copy the records collected from a response if they are few: views would keep all of it in memory."""
         fresh = self._gathered[self._settled :]
         if 2 * sum(len(section) for _, section in fresh) < len(data):
             self._gathered[self._settled :] = [(header, bytes(section)) for header, section in fresh]
         self._settled = len(self._gathered)
 
     def skip_to(self, offset: int) -> Iterator[pa.RecordBatch]:
-        """What was gathered; of what is fed next, nothing before `offset` is given, though its batch begins there."""
+        """Returns the collected records; after this, records before `offset` are skipped, even within a batch."""
         yield from self.rest()
         self._begin = self._next = offset
 
@@ -94,7 +94,7 @@ class Decoder:
             yield whole.slice(begin, min(ROWS_MAX, end - begin))
 
     def _rows_inside(self, columns: Columns, gathered: list[Section]) -> tuple[int, int]:
-        """Which rows are wanted; only the first and the last batch can have others."""
+        """The rows inside the range; only the first and the last batch can have others."""
         start, end = self._begin, self._range.end
         if gathered[0][0].base_offset >= start and gathered[-1][0].last_offset < end:
             return 0, columns.rows
@@ -124,7 +124,7 @@ class Decoder:
 
 
 def _headers(gathered: list[Section]) -> list[list[dict[str, Any]] | None]:
-    """The headers of all records. They are asked for seldom, and are read with the records around them."""
+    """The headers of all records. They are rare, so whole records are decoded one by one."""
     return [
         _header_rows(record.headers)
         for header, section in gathered
@@ -138,5 +138,5 @@ def _header_rows(headers: Sequence[RecordHeader]) -> list[dict[str, Any]] | None
 
 
 def _text(key: str) -> str:
-    """A header's key; bytes in it that are no UTF-8 become U+FFFD, since Arrow's strings have no place for them."""
+    """A header's key; bytes in it that are no UTF-8 become U+FFFD, because Arrow's strings cannot hold them."""
     return key if key.isascii() else key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,6 +1,6 @@
-"""Rows to the bytes of records, a column at a time: lengths become varints, and Arrow joins the parts.
+"""Encodes rows as records, a column at a time: lengths become varints, and Arrow joins the parts.
 
-The counterpart of `columnar`. Only headers take a step per row, and only where some row has any.
+The counterpart of `columnar`. Only headers take one step per row, and only if a row has any.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,20 +14,20 @@ from rookery.core.wire.primitives import Buffer
 from rookery.core.wire.record import RecordHeader, encode_headers, varint
 
 OVERHEAD = 25
-"""Bytes of a record beside its key, value and headers, at most: itself, five numbers and its attributes."""
+"""Maximum bytes of a record without key, value and headers: its length, five numbers and its attributes."""
 
 _BINARY = pa.binary()
 _NOTHING = pa.scalar(b"", _BINARY)
-_PLAIN = pa.scalar(b"\0\0", _BINARY)  # attributes, which have no meaning, and no time behind the first one's
+_PLAIN = pa.scalar(b"\0\0", _BINARY)  # attributes, which are unused, and a timestamp delta of 0
 _NO_HEADERS = pa.scalar(encode_headers(()), _BINARY)
 _NULL = pa.scalar(-1, pa.int32())
 
 SCHEMA = pa.schema([("key", _BINARY), ("value", _BINARY), ("headers", _BINARY)])
-"""Rows on their way: key and value as they come, headers as a record holds them."""
+"""Rows to be sent: key and value unchanged, headers encoded."""
 
 
 def rows_of(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What of an Arrow batch becomes part of a record; columns that are missing are null."""
+    """The columns of an Arrow batch that go into records; missing columns are null."""
     columns = [_binary(batch, "key"), _binary(batch, "value"), _headers(batch)]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
@@ -55,13 +55,13 @@ def _pairs(headers: Sequence[dict[str, Any] | None]) -> list[RecordHeader]:
 
 
 def sizes_of(rows: pa.RecordBatch) -> pa.Array:
-    """As many bytes as each row takes, at most."""
+    """Maximum size of each row in bytes."""
     lengths = [pc.binary_length(column).fill_null(0) for column in rows.columns]
     return pc.add(pc.add(pc.add(*lengths[:2]), lengths[2]), pa.scalar(OVERHEAD, pa.int32()))
 
 
 def encode(rows: pa.RecordBatch) -> Buffer:
-    """The records section of one batch, all of the same time, with offsets from 0."""
+    """The records section of one batch, all with the same timestamp, with offsets from 0."""
     key, value, headers = rows.columns
     records = pc.binary_join_element_wise(
         _PLAIN,
@@ -78,13 +78,13 @@ def encode(rows: pa.RecordBatch) -> Buffer:
 
 
 def _varints(numbers: pa.Array) -> pa.Array:
-    """Each number as a record holds it. Lengths repeat, so each of them is worked out once."""
+    """Each number as a varint. Lengths repeat, so each different one is encoded once."""
     found = pc.dictionary_encode(numbers)
     return pa.array(map(varint, found.dictionary.to_pylist()), _BINARY).take(found.indices)
 
 
 def _counted(rows: int) -> pa.Array:
-    """0, 1, 2 and so on as a record holds them."""
+    """0, 1, 2 and so on as varints."""
     return _table(max(1 << (rows - 1).bit_length(), 8192))[:rows]
 
 
@@ -94,7 +94,7 @@ def _table(rows: int) -> pa.Array:
 
 
 def parts(rows: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
-    """The rows in turn, as many together as stay below a size; one row alone may be larger."""
+    """The rows in parts of at most `bytes_max`; a single row may be larger."""
     ends = pc.cumulative_sum(sizes_of(rows).cast(pa.int64()))
     first = before = 0
     while first < rows.num_rows:

@@ -1,4 +1,4 @@
-"""Fetches one range from whoever leads the partition, the next answer while the last one is being used."""
+"""Fetches one range from the partition's leader; the next response is fetched while the last one is used."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -26,17 +26,17 @@ from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, PartitionData
 from rookery.core.wire.primitives import WireError
 
-BY_ID = 16
-"""The highest version asked for; later ones are for followers."""
+FETCH_VERSION_MAX = 16
+"""The highest version used; later ones are for followers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one task reads and how. Everything is decided when it is planned: a retry reads the same."""
+    """The range of one task and how to read it. Everything is fixed when it is planned, so a retry reads the same."""
 
     range: Range
     topic_id: str | None
-    """Of the topic that the range is of: one made again with its name has other records."""
+    """Id of the range's topic: a topic recreated under the same name has other records."""
     columns: tuple[str, ...]
     fetching: Fetching
     fail_on_data_loss: bool
@@ -44,7 +44,7 @@ class Task:
 
 
 def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
-    """The rows of the task's range as Arrow batches. In memory are at most two answers and what the decoder gathers."""
+    """The rows of the task's range as Arrow batches. Memory: at most two responses, and the decoder's records."""
     decoder = Decoder(task.range, task.columns)
     waiting: Future[PartitionData] | None = None
     position, end = task.range.start, task.range.end
@@ -58,23 +58,23 @@ def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
             try:
                 answer = waiting.result()
             except (OffsetOutOfRangeError, OffsetNotAvailableError, *UNKNOWN_TOPIC) as error:
-                position = _behind_the_loss(task, position, blocking, error)
+                position = _position_after_loss(task, position, blocking, error)
                 waiting = ask(position) if position < end else None
-                yield from _placed(task, decoder.skip_to(position))
+                yield from _with_location(task, decoder.skip_to(position))
                 continue
             data = answer.records or b""
             position = next_offset(data, position)
             waiting = ask(position) if position < end else None
             aborted = Aborted(answer.aborted_transactions or ()) if task.fetching.read_committed else None
-            yield from _placed(task, decoder.feed(data, aborted))
-        yield from _placed(task, decoder.rest())
+            yield from _with_location(task, decoder.feed(data, aborted))
+        yield from _with_location(task, decoder.rest())
     finally:
         if waiting is not None:
             waiting.cancel()
 
 
-def _placed(task: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows; what cannot be read is told with the place it is at."""
+def _with_location(task: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows; an error gets the partition and the offsets added."""
     try:
         yield from rows
     except (KafkaError, WireError) as error:
@@ -83,22 +83,22 @@ def _placed(task: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
-    """What follows `offset`; waits for a leader that has it, up to the task's time."""
+    """Records from `offset` on; waits for a leader that has them, up to the task's timeout."""
 
     async def attempt() -> PartitionData:
         try:
             data = await _fetch_once(cluster, task, offset)
             if next_offset(data.records or b"", offset) == offset:
-                # a new leader may not know yet what was committed under the old one, and the old one never will
+                # a new leader may not know yet what the old one committed, and the old one never gets the rest
                 raise OffsetNotAvailableError(
-                    f"{_name(task.range)}: nothing came at offset {offset}, "
+                    f"{_name(task.range)}: no records at offset {offset}, "
                     f"the high watermark is {data.high_watermark}"
                 )
         except OffsetOutOfRangeError as error:
             cluster.forget(task.range.topic)
             if await _is_deleted(cluster, task, offset):
                 raise
-            raise OffsetNotAvailableError(f"{error}, though the log does not begin behind that") from None
+            raise OffsetNotAvailableError(f"{error}, although the log starts at or before it") from None
         except (KafkaError, ConnectionLostError, OSError):
             cluster.forget(task.range.topic)
             raise
@@ -125,49 +125,49 @@ async def _fetch_once(cluster: Cluster, task: Task, offset: int) -> PartitionDat
         isolation_level=int(task.fetching.read_committed),
         topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[wanted])],
     )
-    answer = await cluster.ask(leader, FETCH, request, at_most=BY_ID)
+    answer = await cluster.ask(leader, FETCH, request, at_most=FETCH_VERSION_MAX)
     check(answer.error_code, leader.address)
-    data = next((each for told in answer.responses for each in told.partitions), None)
+    data = next((each for topic_data in answer.responses for each in topic_data.partitions), None)
     if data is None:
-        raise OffsetNotAvailableError(f"{_name(task.range)}: {leader.address} told nothing of it")
+        raise OffsetNotAvailableError(f"{_name(task.range)}: the response of {leader.address} does not contain it")
     check(data.error_code, f"{_name(task.range)} at offset {offset}")
     return data
 
 
 async def _is_deleted(cluster: Cluster, task: Task, offset: int) -> bool:
-    """Whether the log begins behind `offset`. That it ends before is not believed at once: so it is on a node that
-    led before, and does not know yet that it does not any more."""
+    """Whether the log starts after `offset`. A log that ends before it is not trusted at once: the answer may be
+    from an old leader that does not know yet that it was replaced."""
     key = (task.range.topic, task.range.partition)
     found = await offsets_at(cluster, {key: EARLIEST}, timeout_s=min(task.timeout_s, TIMEOUT_S))
     return offset < found[key]
 
 
-def _behind_the_loss(task: Task, position: int, blocking: BlockingCluster, error: KafkaError) -> int:
-    """Where to go on when the log no longer has `position`; raises unless losing data is allowed, and the error itself
-    if it has it and its leader does not give it."""
-    earliest, latest, found = blocking.run(_what_is_left(blocking.cluster, task, position))
+def _position_after_loss(task: Task, position: int, blocking: BlockingCluster, error: KafkaError) -> int:
+    """Where to continue if the log no longer has `position`; raises unless data loss is allowed. Raises `error` if the
+    log has the offset and only its leader does not return it."""
+    earliest, latest, found = blocking.run(_remaining_log(blocking.cluster, task, position))
     if earliest <= position < latest:
         raise error
     report_data_loss(f"{_name(task.range)}: offset {position} is wanted, {found}", fail=task.fail_on_data_loss)
-    goes_on = max(position, earliest)
-    return goes_on if goes_on < min(latest, task.range.end) else task.range.end
+    resume_at = max(position, earliest)
+    return resume_at if resume_at < min(latest, task.range.end) else task.range.end
 
 
-async def _what_is_left(cluster: Cluster, task: Task, position: int) -> tuple[int, int, str]:
-    """The bounds of the log that the range was planned on, none if it is gone, and why it lacks `position`."""
+async def _remaining_log(cluster: Cluster, task: Task, position: int) -> tuple[int, int, str]:
+    """Start and end of the log that the range was planned on (0, 0 if it is gone), and why `position` is missing."""
     cluster.forget(task.range.topic)
     try:
         key = (task.range.topic, task.range.partition)
         earliest, latest = await bounds_of(cluster, key, min(task.timeout_s, TIMEOUT_S))
         view = await cluster.topic(task.range.topic)
     except UNKNOWN_TOPIC:
-        return 0, 0, "there is no such partition any more"
+        return 0, 0, "the partition no longer exists"
     if task.topic_id not in (None, str(view.id)):
-        return 0, 0, "the topic was deleted and made again since"
+        return 0, 0, "the topic was deleted and recreated since"
     if position < earliest:
-        why = "retention, or whoever deletes records, was faster than this query"
+        why = "retention or DeleteRecords removed records before this query read them"
     else:
-        why = "its end was cut off, as by an unclean election"
+        why = "its end was truncated, for example by an unclean election"
     return earliest, latest, f"the log has {earliest} to {latest}: {why}"
 
 

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from rookery.client.partitioner import SEED, M, partition_for_key
 
 LONGEST = 256
-"""Keys of more bytes are hashed one by one: every word of the longest key is a step for all of them."""
+"""Longer keys are hashed one by one, because every word of the longest key is a step for all keys."""
 
 _U32, _I32 = pa.uint32(), pa.int32()
 _M, _SEED = pa.scalar(M, _U32), pa.scalar(SEED, _U32)
@@ -37,7 +37,7 @@ def _partitions_of_short(keys: pa.Array, lengths: pa.Array, partitions: int) -> 
 
 
 def murmur2(keys: pa.Array, lengths: pa.Array) -> pa.Array:
-    """The hash of each key, as uint32. Arithmetic on uint32 wraps around, as the hash wants it."""
+    """The hash of each key, as uint32. Arithmetic on uint32 wraps around, as the hash requires."""
     shortest, longest = (each.as_py() for each in pc.min_max(lengths).values())
     padded = pc.binary_join_element_wise(keys, bytes(longest + 4), _NOTHING)
     hashes = pc.bit_wise_xor(lengths.cast(_U32), _SEED)
@@ -57,7 +57,7 @@ def murmur2(keys: pa.Array, lengths: pa.Array) -> pa.Array:
 
 
 def _words_at(padded: pa.Array, begin: int) -> pa.Array:
-    """Four bytes of each key as a number; zeros behind its end."""
+    """Four bytes of each key as a number; zeros after its end."""
     four = pc.binary_slice(padded, begin, begin + 4)
     return pa.Array.from_buffers(_U32, len(four), [None, four.buffers()[2]])
 

@@ -11,18 +11,18 @@ from rookery.core.wire.compression import Codec
 
 PREFIX = "kafka."
 INT_MAX = 2**31 - 1
-"""The most that a number among a Kafka client's settings can be."""
+"""The largest number among a Kafka client's settings."""
 REFUSED = {
-    "auto.offset.reset": "where to begin is said by startingOffsets",
+    "auto.offset.reset": "use startingOffsets instead",
     "key.deserializer": "keys are always binary; convert them with DataFrame operations",
     "value.deserializer": "values are always binary; convert them with DataFrame operations",
     "key.serializer": "keys are strings or binary; convert them with DataFrame operations",
     "value.serializer": "values are strings or binary; convert them with DataFrame operations",
     "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
-    "interceptor.classes": "records are never changed on the way",
+    "interceptor.classes": "interceptors are not supported",
 }
-PASSED_OVER = {"group.id", "client.rack", "linger.ms", "batch.size", "retries", "session.timeout.ms"}
-"""Known to every Kafka client and without a meaning here: no group is joined and no record waits for others."""
+IGNORED = {"group.id", "client.rack", "linger.ms", "batch.size", "retries", "session.timeout.ms"}
+"""Options of every Kafka client without effect here: no group is joined, and no record waits for others."""
 
 
 class UnknownKafkaOptionWarning(UserWarning):
@@ -40,7 +40,7 @@ class Connecting:
 
 @dataclass(frozen=True)
 class Fetching:
-    """How much a task asks for at once; it holds two answers at most."""
+    """How much a task fetches at once; it holds at most two responses."""
 
     bytes_max: int = 1 << 20
     wait_ms: int = 500
@@ -65,12 +65,12 @@ class KafkaOptions:
             for key, value in options.items()
             if key.lower().startswith(PREFIX)
         }
-        self._used = set(PASSED_OVER)
+        self._used = set(IGNORED)
         for key in sorted(self._given.keys() & REFUSED.keys()):
             raise OptionError(f"option {PREFIX + key!r} is not supported: {REFUSED[key]}")
         protocol = self._take("security.protocol", "PLAINTEXT")
         if protocol.upper() != "PLAINTEXT":
-            raise OptionError(f"option 'kafka.security.protocol' is PLAINTEXT so far, not {protocol!r}")
+            raise OptionError(f"option 'kafka.security.protocol' must be PLAINTEXT, not {protocol!r}")
 
     def connecting(self) -> Connecting:
         bootstrap = self._take("bootstrap.servers", "")
@@ -108,13 +108,13 @@ class KafkaOptions:
         )
 
     def _idempotent(self, all_acknowledge: bool) -> bool:
-        """On by itself where it can be; said to be on where it cannot, it is refused."""
+        """On by default with acks=all; refused if it is set with other acks."""
         wanted = boolean(PREFIX + "enable.idempotence", self._take("enable.idempotence", str(all_acknowledge)))
         if wanted and not all_acknowledge:
             raise OptionError("option 'kafka.enable.idempotence' needs 'kafka.acks' to be all")
         return wanted
 
-    def warn_of_the_rest(self) -> None:
+    def warn_of_unused(self) -> None:
         for key in sorted(self._given.keys() - self._used):
             warnings.warn(f"option {PREFIX + key!r} has no effect here", UnknownKafkaOptionWarning, stacklevel=2)
 
@@ -126,7 +126,7 @@ class KafkaOptions:
         return number(PREFIX + key, self._take(key, str(default)), least, INT_MAX)
 
     def _choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        """One of the words allowed, the first of which is the default."""
+        """One of the allowed words; the first one is the default."""
         word = self._take(key, allowed[0]).lower()
         if word not in allowed:
             raise OptionError(f"option {PREFIX + key!r} is one of {', '.join(allowed)}, not {word!r}")

@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which partitions there are, and which offsets they have."""
+"""What the driver asks the cluster: the partitions that exist, and their offsets."""
 
 import asyncio
 import re
@@ -19,13 +19,13 @@ from rookery.core.wire.apis.list_offsets import (
 
 TIMEOUT_S = 60.0
 CONSUMER = -1
-ANSWERS_OFFSETS = 7
-NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+LIST_OFFSETS_VERSION_MAX = 7
+NONEXISTENT = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The partitions there are, and what the options name that is not there."""
+    """The partitions that exist, and the names in the options that do not."""
 
     partitions: frozenset[TopicPartition]
     ids: Ids
@@ -33,8 +33,8 @@ class Found:
 
 
 async def partitions_of(cluster: Cluster, selection: Selection, *, again: bool = False) -> Found:
-    """The partitions there are now, as one node tells; it may not have heard yet of the newest, so ask another one
-    again if something is missing."""
+    """The partitions that exist now, as reported by one node. Its metadata may be old, so call it with `again` to
+    ask another node if something is missing."""
     if again:
         cluster.turn()
     view = await cluster.retrying(lambda: _refreshed(cluster, selection), TIMEOUT_S)
@@ -62,13 +62,13 @@ async def _refreshed(cluster: Cluster, selection: Selection) -> ClusterMetadata:
     view = await cluster.refresh(_named(selection))
     for name in _named(selection):
         error = view.errors.get(name, 0)
-        if error not in NOT_THERE:
+        if error not in NONEXISTENT:
             check(error, f"topic {name!r}")
     return view
 
 
 async def bounds_of(cluster: Cluster, partition: TopicPartition, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:
-    """The first offset of a partition and the one behind its last committed record."""
+    """The first offset of a partition and the offset after its last committed record."""
     earliest = await offsets_at(cluster, {partition: EARLIEST}, timeout_s=timeout_s)
     latest = await offsets_at(cluster, {partition: LATEST}, timeout_s=timeout_s)
     return earliest[partition], latest[partition]
@@ -83,7 +83,7 @@ async def offsets_at(
 ) -> Offsets:
     """For each partition the offset at a time (ms; -1 if no record is that new), or LATEST or EARLIEST.
 
-    LATEST is the high watermark, or the last stable offset for who reads committed transactions only.
+    LATEST is the high watermark, or the last stable offset with `read_committed`.
     """
     found: Offsets = {}
 
@@ -104,9 +104,9 @@ async def offsets_at(
                 found.update(outcome)
         if failure is not None:
             raise failure
-        untold = wanted.keys() - found.keys()
-        if untold:
-            raise OffsetNotAvailableError(f"the leaders did not tell the offsets of {show(untold)}")
+        unanswered = wanted.keys() - found.keys()
+        if unanswered:
+            raise OffsetNotAvailableError(f"the leaders did not return the offsets of {show(unanswered)}")
 
     await cluster.retrying(attempt, timeout_s, also=UNKNOWN_TOPIC)
     return found
@@ -125,12 +125,12 @@ async def _ask(
     request = ListOffsetsRequest(
         replica_id=CONSUMER,
         isolation_level=int(read_committed),
-        topics=[ListOffsetsTopic(name=topic, partitions=each) for topic, each in topics.items()],
+        topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
     )
-    answer = await cluster.ask(leader, LIST_OFFSETS, request, at_most=ANSWERS_OFFSETS)
+    answer = await cluster.ask(leader, LIST_OFFSETS, request, at_most=LIST_OFFSETS_VERSION_MAX)
     found: Offsets = {}
-    for told in answer.topics:
-        for each in told.partitions:
-            check(each.error_code, f"{told.name}-{each.partition_index}")
-            found[told.name, each.partition_index] = each.offset
+    for topic in answer.topics:
+        for each in topic.partitions:
+            check(each.error_code, f"{topic.name}-{each.partition_index}")
+            found[topic.name, each.partition_index] = each.offset
     return found

@@ -1,9 +1,9 @@
-"""Offsets as Spark keeps them in its checkpoint, and what follows from them: ranges, their split, admission.
+"""Offsets as Spark keeps them in its checkpoint; ranges, their split, and limits of a micro-batch.
 
 Spark compares offsets as JSON text, so the same offsets always give the same text. The first offset of a
-query carries, under START, where the query began: `startingOffsets=latest` means something else at every
-moment, and a first batch that is planned again after a failure must begin where it began before. Under IDS
-stand the topics' ids: a topic that was deleted and made again has the same name, and other records.
+query contains, under START, the start of the query: `startingOffsets=latest` changes with time, and a first
+batch that is planned again after a failure must start at the same offsets. IDS holds the topics' ids: a topic
+that was deleted and recreated has the same name, but other records.
 """
 
 import math
@@ -17,7 +17,7 @@ from rookery.client.spark.places import Ids, Offsets, TopicPartition
 
 START = "(start)"
 IDS = "(ids)"
-"""Neither can be a topic: brackets are not allowed in names."""
+"""These cannot be topics: brackets are not allowed in names."""
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Offsets of partitions, and the ids of their topics as far as they are known."""
+    """Offsets of partitions, and the ids of their topics if known."""
 
     offsets: Offsets
     ids: Ids
@@ -49,7 +49,7 @@ def to_json(
     start: Mapping[TopicPartition, int] | None = None,
     ids: Mapping[str, str] | None = None,
 ) -> Json:
-    """``{"topic": {"0": 23}}``, in one order whatever the order of the mapping."""
+    """``{"topic": {"0": 23}}``, in a fixed order."""
     result: Json = {}
     for topic, partition in sorted(offsets):
         result.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
@@ -72,12 +72,12 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
 
 
 def start_in(value: Mapping[str, Any]) -> Offsets | None:
-    """Where the query began, if these are the offsets of its first batch."""
+    """The start of the query, if these are the offsets of its first batch."""
     return from_json(value[START]) if START in value else None
 
 
 def ids_in(value: Mapping[str, Any]) -> Ids:
-    """The ids of the topics that the offsets are of; none in a checkpoint of Spark's own source."""
+    """The topics' ids; empty in a checkpoint of Spark's own source."""
     return dict(value.get(IDS, {}))
 
 
@@ -85,20 +85,20 @@ def position_in(value: Mapping[str, Any]) -> Position:
     return Position(from_json(value), ids_in(value))
 
 
-def made_again(offsets: Iterable[TopicPartition], then: Ids, now: Ids) -> set[TopicPartition]:
-    """The partitions whose topic now has another id than then: it was deleted and made again."""
+def recreated(offsets: Iterable[TopicPartition], then: Ids, now: Ids) -> set[TopicPartition]:
+    """The partitions whose topic now has another id than before: it was deleted and recreated."""
     return {key for key in offsets if key[0] in then and key[0] in now and then[key[0]] != now[key[0]]}
 
 
 def is_initial(value: Mapping[str, Any]) -> bool:
-    """Whether a query begins here: then its first end carries the start."""
+    """Whether a query starts here: then the end of its first batch contains the start."""
     return start_in(value) == from_json(value)
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """An end that takes about `most` offsets, from each partition in proportion to what it has.
+    """An end after about `most` offsets, shared between the partitions in proportion to their size.
 
-    A share below one becomes one, so that a small partition is not left waiting beside a large one.
+    A share below one becomes one, so that a small partition makes progress beside a large one.
     """
     sizes = {key: end[key] - start.get(key, 0) for key in end}
     total = sum(size for size in sizes.values() if size > 0)

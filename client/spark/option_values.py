@@ -1,4 +1,4 @@
-"""Reads the values of options; whatever is wrong is told with the option's name."""
+"""Parses the values of options; errors contain the option's name."""
 
 import json
 import re
@@ -11,7 +11,7 @@ _DURATION = re.compile(r"(-?[0-9]+)\s*([a-z]*)")
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _PARTITION = re.compile(r"[0-9]+")
 MOST = 2**63 - 1
-"""What the protocol has room for."""
+"""The largest 64-bit number."""
 
 
 class OptionError(ValueError):

@@ -58,11 +58,11 @@ class Selection:
 
     @property
     def option(self) -> str:
-        """The option that says so."""
+        """The option that selects them."""
         return "assign" if self.partitions else "subscribe" if self.topics else "subscribePattern"
 
     def check(self, named: Iterable[TopicPartition], option: str) -> None:
-        """Refuse partitions named by an option which are certainly not selected."""
+        """Refuse partitions named by an option that are not selected."""
         if self.partitions:
             strange = set(named) - set(self.partitions)
         elif self.topics:
@@ -75,7 +75,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How much one micro-batch takes."""
+    """Limits of one micro-batch."""
 
     offsets_max: int | None = None
     offsets_min: int | None = None
@@ -84,7 +84,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All that the options of one read say."""
+    """The options of one read."""
 
     connecting: Connecting
     fetching: Fetching
@@ -104,7 +104,7 @@ class SourceOptions:
 
 
 class Given:
-    """Options by name, whatever the case of their letters."""
+    """Options by name, case-insensitive."""
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
         self._values = {
@@ -133,7 +133,7 @@ class Given:
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """The options of a batch or streaming read; OptionError names the one at fault."""
+    """The options of a batch or streaming read; OptionError names the wrong one."""
     given = Given(options, KNOWN)
     _refuse_wrong_kind(given, streaming)
     selection = _selection(given)
@@ -163,12 +163,12 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         lookup_pause_s=given.number("fetchOffset.retryIntervalMs", 1000, least=0) / 1000,
         partitions_ttl_s=_ttl_ms(given) / 1000,
     )
-    kafka.warn_of_the_rest()
+    kafka.warn_of_unused()
     return result
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
-    """All that the columns depend on."""
+    """Whether there is a column for headers."""
     return Given(options, KNOWN).boolean("includeHeaders", False)
 
 
@@ -203,7 +203,7 @@ def _selection(given: Given) -> Selection:
 
 
 def _place(given: Given, names: tuple[str, str, str], default: Place) -> Place:
-    """One time for all goes before times by partition, and these before offsets."""
+    """One time for all partitions overrides times by partition, which override offsets."""
     offsets, times, time = names
     if time in given:
         return AtTime(given.number(time, 0, least=0))
@@ -267,5 +267,5 @@ def _admission(given: Given) -> Admission:
             f"option 'minOffsetsPerTrigger' ({least}) is above 'maxOffsetsPerTrigger' ({most})"
         )
     if "maxTriggerDelay" in given and least is None:
-        raise OptionError("option 'maxTriggerDelay' needs 'minOffsetsPerTrigger': nothing else waits")
+        raise OptionError("option 'maxTriggerDelay' needs 'minOffsetsPerTrigger'")
     return result

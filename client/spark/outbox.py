@@ -1,4 +1,4 @@
-"""Rows on their way to partitions: gathered into batches, written to all partitions side by side."""
+"""Collects rows into batches and writes them to all partitions in parallel."""
 
 import asyncio
 from collections import defaultdict
@@ -21,25 +21,25 @@ from rookery.core.errors import MessageTooLargeError, UnknownTopicOrPartitionErr
 from rookery.core.net.cluster import UNKNOWN_TOPIC
 from rookery.core.wire.batch import HEADER_SIZE
 
-GATHERED_MAX = 16 << 20
-"""As much as a task holds back, over all partitions, before it writes; as much again may be on its way."""
+BUFFERED_BYTES_MAX = 16 << 20
+"""Bytes that a task collects, over all partitions, before it writes; as many again may be in flight."""
 
-HEARD_S = 10.0
-"""A partition that a row names may be so new that the node asked has not heard of it: how long others are asked."""
+METADATA_WAIT_S = 10.0
+"""How long to retry if a row names a new partition that is not in a node's metadata yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Rows that make one batch, and the batch; the rows are needed again if it is too large for its topic."""
+    """The rows of one batch, and the batch; the rows are needed again if it is too large for its topic."""
 
     rows: pa.RecordBatch
     records: Encoded
 
 
 class Outbox:
-    """Collects rows by partition; while some are being written the next are gathered.
+    """Collects rows by partition; the next rows are collected while a write is in flight.
 
-    Rows without key or partition join the others of their turn, which ends with every flush.
+    Rows without key and partition go to one partition, which changes with every flush.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Outbox:
         self.written = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows in; some may be written."""
+        """Add rows; may start a write."""
         if not batch.num_rows:
             return
         for topic, there in self._by_topic(batch):
@@ -69,11 +69,11 @@ class Outbox:
             for partition, chosen in grouped(rows, where):
                 self._gather((topic, partition), chosen)
         most = max(self._sizes.values())
-        if most >= self._options.producing.request_bytes_max or sum(self._sizes.values()) >= GATHERED_MAX:
+        if most >= self._options.producing.request_bytes_max or sum(self._sizes.values()) >= BUFFERED_BYTES_MAX:
             self.flush()
 
     def flush(self) -> None:
-        """Begin to write what is waiting, when what was being written is there."""
+        """Start to write the collected rows, after the last write has finished."""
         waiting, self._waiting = self._waiting, defaultdict(list)
         self._sizes.clear()
         self._turn += 1
@@ -82,17 +82,17 @@ class Outbox:
         self._sending = self._blocking.submit(self._write(parcels))
 
     def finish(self) -> None:
-        """Write what is left; returns when the cluster has everything."""
+        """Write the remaining rows; returns when the cluster has everything."""
         self.flush()
         self._wait()
 
     def abandon(self) -> None:
-        """Leave what is not written yet."""
+        """Drop rows that are not written yet."""
         if self._sending is not None:
             self._sending.cancel()
 
     def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows for each topic. One given as an option goes before the column."""
+        """The rows for each topic. The option overrides the column."""
         if self._options.topic is not None:
             yield self._options.topic, batch
             return
@@ -143,7 +143,7 @@ class Outbox:
             sending.result()
 
     def _open(self, topic: str) -> int:
-        """How many partitions the topic has when the task begins to write there: it may have grown since another."""
+        """The number of partitions when the task begins to write: it may have grown since the last task."""
         blocking, producing = self._blocking, self._options.producing
         self._senders[topic] = Sender(
             blocking.cluster,
@@ -157,19 +157,19 @@ class Outbox:
         return self._partitions[topic]
 
     async def _count(self, topic: str) -> int:
-        """How many partitions the topic has now, whatever was known."""
+        """The number of partitions now, without the cached metadata."""
         self._blocking.cluster.forget(topic)
         return len((await self._blocking.cluster.topic(topic, create=True)).partitions)
 
     def _check(self, topic: str, where: pa.Array) -> None:
-        """Whether there are the partitions that rows name."""
+        """Check that the partitions named by rows exist."""
         least, most = (each.as_py() for each in pc.min_max(where).values())
         if least < 0 or (most >= self._partitions[topic] and not self._grew(topic, most)):
             wrong = least if least < 0 else most
             raise ValueError(f"a row names partition {wrong}, which {topic!r} does not have")
 
     def _grew(self, topic: str, partition: int) -> bool:
-        """Whether the topic has got a partition since it was asked for."""
+        """Whether the topic has got this partition meanwhile."""
 
         async def attempt() -> int:
             count = await self._count(topic)
@@ -178,7 +178,7 @@ class Outbox:
             return count
 
         try:
-            asking = self._blocking.cluster.retrying(attempt, HEARD_S, also=UNKNOWN_TOPIC)
+            asking = self._blocking.cluster.retrying(attempt, METADATA_WAIT_S, also=UNKNOWN_TOPIC)
             self._partitions[topic] = self._blocking.run(asking)
         except UNKNOWN_TOPIC:
             return False

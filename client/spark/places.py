@@ -1,4 +1,4 @@
-"""Where to begin and where to end in each partition, as options say it."""
+"""Start and end of a read in each partition, as set by options."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ class Everywhere:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """An offset for each partition; EARLIEST and LATEST stand for themselves."""
+    """An offset for each partition, or EARLIEST or LATEST."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """The first record not older than a time (ms), for each partition."""
+    """The first record at or after a time (ms), for each partition."""
 
     times: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first record not older than one time (ms)."""
+    """The first record at or after one time (ms), in every partition."""
 
     time: int
 

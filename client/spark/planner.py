@@ -1,4 +1,4 @@
-"""The driver's view of what is read: which partitions, from where, to where."""
+"""Plans a read on the driver: which partitions, from which offset, to which offset."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -7,7 +7,7 @@ from rookery.client.spark.blocking import BlockingCluster, connected
 from rookery.client.spark.data_loss import report_data_loss
 from rookery.client.spark.fetching import Task
 from rookery.client.spark.lookup import Found, offsets_at, partitions_of
-from rookery.client.spark.offsets import Position, Range, made_again, ranges_between, split
+from rookery.client.spark.offsets import Position, Range, ranges_between, recreated, split
 from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.options import ENDS, STARTS, SourceOptions
 from rookery.client.spark.places import (
@@ -25,15 +25,15 @@ from rookery.client.spark.places import (
 from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster
 
 POLL_PAUSE_S = 0.1
-"""Spark asks an idle source for its end a hundred times a second; the cluster is asked this often at most."""
+"""Spark asks an idle source for its end a hundred times a second; the cluster is asked at most this often."""
 
 
-GONE = "was read before and is not found: it was deleted, or the options do not choose it any more"
+GONE = "was read before and is not found: it was deleted, or the options no longer select it"
 SHORT = "ends before the offset that was read last"
 
 
 class Planner:
-    """Answers where reading begins and ends. Every end is a high watermark, or lies below one."""
+    """Computes the start and the end of reads. Every end is at or below a high watermark."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Planner:
         self._found: tuple[float, Found] | None = None
         self._newest: tuple[float, Position] | None = None
         self._first: dict[tuple[TopicPartition, str | None], int] = {}
-        self._told: set[tuple[TopicPartition, str]] = set()
+        self._reported: set[tuple[TopicPartition, str]] = set()
 
     @property
     def _blocking(self) -> BlockingCluster:
@@ -57,33 +57,33 @@ class Planner:
     def _cluster(self) -> Cluster:
         return self._blocking.cluster
 
-    def found(self, may_lack: Collection[TopicPartition] | None = (), *, again: bool = False) -> Found:
-        """The partitions there are; asked for again each time unless the options allow some age.
+    def found(self, may_be_missing: Collection[TopicPartition] | None = (), *, again: bool = False) -> Found:
+        """The partitions that exist; requested each time unless the options allow a cached list.
 
-        What the options name and is not there is an error, unless it is among `may_lack` (None: whatever it is). A
-        node may not have heard yet of a topic, so another one is asked before that, and if the last answer was wrong.
+        A topic or partition that the options name and that does not exist is an error, unless it is among
+        `may_be_missing` (None: any). Another node is asked first, because a node's metadata may be old.
         """
         now = self._monotonic()
         if again or self._found is None or now - self._found[0] >= self._options.partitions_ttl_s:
-            self._found = (now, self._ask_for_partitions(again))
+            self._found = (now, self._request_partitions(again))
         for _ in range(self._options.lookup_retries):
-            if not _lacking(self._found[1], may_lack):
+            if not _missing_names(self._found[1], may_be_missing):
                 break
             self._sleep(self._options.lookup_pause_s)
-            self._found = (now, self._ask_for_partitions(True))
-        lacking = _lacking(self._found[1], may_lack)
-        if lacking:
+            self._found = (now, self._request_partitions(True))
+        missing = ", ".join(sorted(_missing_names(self._found[1], may_be_missing)))
+        if missing:
             option = self._options.selection.option
-            raise OptionError(f"option {option!r} names what does not exist: {', '.join(sorted(lacking))}")
+            raise OptionError(f"option {option!r} names topics or partitions that do not exist: {missing}")
         return self._found[1]
 
-    def _ask_for_partitions(self, again: bool) -> Found:
+    def _request_partitions(self, again: bool) -> Found:
         return self._blocking.run(partitions_of(self._cluster, self._options.selection, again=again))
 
     # --- places ---------------------------------------------------------------------------------------------
 
     def starting(self) -> Position:
-        """Where the options say to begin, now."""
+        """The start that the options select now."""
         found = self.found()
         place = self._options.starting
         start = self._resolve(place, found.partitions, STARTS, self._options.latest_if_no_match)
@@ -92,7 +92,7 @@ class Planner:
         return Position(start, found.ids)
 
     def ending(self) -> Position:
-        """Where the options say to end, now: never above the high watermark."""
+        """The end that the options select now: never above the high watermark."""
         found = self.found()
         place = self._options.ending
         end = self._resolve(place, found.partitions, ENDS, True)
@@ -103,7 +103,7 @@ class Planner:
     def _check_committed(self, offsets: Offsets, option: str) -> None:
         above = {key for key, latest in self._at(dict.fromkeys(offsets, LATEST)).items() if offsets[key] > latest}
         if above:
-            raise OptionError(f"option {option!r} lies behind the last committed record of {show(above)}")
+            raise OptionError(f"option {option!r} is after the last committed record of {show(above)}")
 
     def _resolve(
         self,
@@ -144,81 +144,83 @@ class Planner:
     # --- streams --------------------------------------------------------------------------------------------
 
     def latest(self, known: Position) -> Position:
-        """How far each partition can be read now. Where that is less than is known, ask again: a node may not have
-        heard yet of a partition, and one that does not lead any more tells what it knew last."""
+        """The end of each partition now. Retries when a broker reports an older offset than one already seen: its
+        metadata may be old, or it may be an old leader."""
         now = self._monotonic()
-        if self._newest is not None and now - self._newest[0] < POLL_PAUSE_S and not self._less(self._newest[1], known):
-            return self._newest[1]
-        newest = self._ask_for_latest(known)
+        if self._newest is not None:
+            asked_at, newest = self._newest
+            if now - asked_at < POLL_PAUSE_S and not self._is_behind(newest, known):
+                return newest
+        newest = self._request_latest(known)
         for _ in range(self._options.lookup_retries):
-            if not self._less(newest, known):
+            if not self._is_behind(newest, known):
                 break
             self._sleep(self._options.lookup_pause_s)
-            newest = self._ask_for_latest(known, again=True)
+            newest = self._request_latest(known, again=True)
         self._newest = (now, newest)
         return newest
 
-    def _ask_for_latest(self, known: Position, *, again: bool = False) -> Position:
+    def _request_latest(self, known: Position, *, again: bool = False) -> Position:
         found = self.found(known.offsets if self._options.fail_on_data_loss else None, again=again)
-        return Position(self._at_those_left(dict.fromkeys(found.partitions, LATEST)), found.ids)
+        return Position(self._at_existing(dict.fromkeys(found.partitions, LATEST)), found.ids)
 
-    def _at_those_left(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
-        """As `_at`, without partitions that were deleted since they were found."""
+    def _at_existing(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        """Like `_at`, without partitions that were deleted meanwhile."""
         try:
             return self._at(wanted)
         except UNKNOWN_TOPIC:
             left = self.found(None, again=True).partitions
             return self._at({key: mark for key, mark in wanted.items() if key in left})
 
-    def _less(self, newest: Position, known: Position) -> bool:
-        """Whether something is missing, or another, that was not told of before as lost."""
-        again = made_again(known.offsets, known.ids, newest.ids)
-        if any((key, _made_again(newest.ids[key[0]])) not in self._told for key in again):
+    def _is_behind(self, newest: Position, known: Position) -> bool:
+        """Whether a partition is missing, recreated or shorter, and this was not reported as lost before."""
+        again = recreated(known.offsets, known.ids, newest.ids)
+        if any((key, _recreated_text(newest.ids[key[0]])) not in self._reported for key in again):
             return True
-        told = {key for key, how in self._told if how in (GONE, SHORT)}
-        return any(newest.offsets.get(key, -1) < known.offsets[key] for key in known.offsets.keys() - again - told)
+        reported = {key for key, how in self._reported if how in (GONE, SHORT)}
+        return any(newest.offsets.get(key, -1) < known.offsets[key] for key in known.offsets.keys() - again - reported)
 
-    def lasting(self, known: Position, newest: Position) -> Position:
-        """What is known and can be gone on from. Of a topic that was made again nothing is: all of it is new."""
-        again = made_again(known.offsets, known.ids, newest.ids)
+    def without_recreated(self, known: Position, newest: Position) -> Position:
+        """The known offsets that are still valid: all but those of recreated topics."""
+        again = recreated(known.offsets, known.ids, newest.ids)
         for topic in sorted({topic for topic, _ in again}):
-            self.lost({key for key in again if key[0] == topic}, _made_again(newest.ids[topic]))
+            self.lost({key for key in again if key[0] == topic}, _recreated_text(newest.ids[topic]))
         return Position({key: offset for key, offset in known.offsets.items() if key not in again}, known.ids)
 
     def reachable(self, known: Position, newest: Position) -> Position:
-        """How far to read: never back. What is missing, or ends before what was read, stays where it is: it may have
-        been told of by a node that knows less than others, and what was read is not read again."""
+        """The end to read to; it never goes back. A partition that is missing, or ends before the known offset, keeps
+        that offset: the report may come from a node with old metadata, and nothing is read twice."""
         gone = known.offsets.keys() - newest.offsets.keys()
         short = {key for key, offset in newest.offsets.items() if offset < known.offsets.get(key, 0)}
         for keys, how in ((gone, GONE), (short, SHORT)):
-            self._told -= {(key, how) for key in known.offsets.keys() - keys}
+            self._reported -= {(key, how) for key in known.offsets.keys() - keys}
             self.lost(keys, how)
         stay = {key: known.offsets[key] for key in gone | short}
         return Position({**newest.offsets, **stay}, {**known.ids, **newest.ids})
 
     def with_new(self, known: Offsets, end: Position) -> Offsets:
-        """The offsets known, and the first ones of partitions that came later: these are read from their start."""
+        """The known offsets, and the first offsets of new partitions, which are read from their start."""
         new = end.offsets.keys() - known.keys()
         asked = {key for key in new if (key, end.ids.get(key[0])) not in self._first}
         if asked:
-            told = self._at_those_left(dict.fromkeys(asked, EARLIEST))
-            self._first.update({(key, end.ids.get(key[0])): offset for key, offset in told.items()})
-            self.lost(asked - told.keys(), "was to be read and is not found any more")
+            found = self._at_existing(dict.fromkeys(asked, EARLIEST))
+            self._first.update({(key, end.ids.get(key[0])): offset for key, offset in found.items()})
+            self.lost(asked - found.keys(), "should be read and no longer exists")
         first = {key: self._first[key, id] for key in new if (key, id := end.ids.get(key[0])) in self._first}
         self.lost({key for key, offset in first.items() if offset > 0}, "is new and has lost its first records")
         return {**known, **first}
 
     def lost(self, partitions: Collection[TopicPartition], how: str) -> None:
-        """Data is lost: an error, or a warning, once, where the options allow it."""
-        news = {key for key in partitions if (key, how) not in self._told}
+        """Report lost data: an error, or one warning if the options allow the loss."""
+        news = {key for key in partitions if (key, how) not in self._reported}
         if news:
             report_data_loss(f"{show(news)} {how}", fail=self._options.fail_on_data_loss)
-            self._told |= {(key, how) for key in news}
+            self._reported |= {(key, how) for key in news}
 
     # --- tasks ----------------------------------------------------------------------------------------------
 
     def tasks(self, start: Offsets, end: Position, columns: tuple[str, ...]) -> list[Task]:
-        """The work between two offsets, split as the options say. A partition without a start is not part of it."""
+        """The tasks between two offsets, split as the options say. A partition without a start is skipped."""
         options = self._options
         ends = {key: offset for key, offset in end.offsets.items() if key in start}
         ranges = split(ranges_between(start, ends), options.partitions_min, options.records_per_partition_max)
@@ -229,14 +231,14 @@ class Planner:
         return Task(wanted, topic_id, columns, options.fetching, options.fail_on_data_loss, options.poll_timeout_s)
 
 
-def _made_again(topic_id: str) -> str:
-    return f"belongs to a topic that was deleted and made again with the same name, and has the id {topic_id} now"
+def _recreated_text(topic_id: str) -> str:
+    return f"belongs to a topic that was deleted and recreated under the same name, and now has the id {topic_id}"
 
 
-def _lacking(found: Found, may_lack: Collection[TopicPartition] | None) -> set[str]:
-    if may_lack is None:
+def _missing_names(found: Found, may_be_missing: Collection[TopicPartition] | None) -> set[str]:
+    if may_be_missing is None:
         return set()
-    return set(found.missing) - {topic for topic, _ in may_lack} - {show([key]) for key in may_lack}
+    return set(found.missing) - {topic for topic, _ in may_be_missing} - {show([key]) for key in may_be_missing}
 
 
 def _check_complete(
@@ -244,6 +246,6 @@ def _check_complete(
 ) -> None:
     missing, strange = set(partitions) - named.keys(), named.keys() - set(partitions)
     if missing:
-        raise OptionError(f"option {option!r} must name all partitions; it lacks {show(missing)}")
+        raise OptionError(f"option {option!r} must name all partitions; {show(missing)} are missing")
     if strange:
         raise OptionError(f"option {option!r} names partitions that do not exist: {show(strange)}")

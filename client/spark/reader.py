@@ -13,7 +13,7 @@ from rookery.client.spark.planner import Planner
 
 
 class TaskPartition(InputPartition):
-    """A task as Spark ships it."""
+    """A task as Spark sends it to an executor."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -21,7 +21,7 @@ class TaskPartition(InputPartition):
 
 
 def read_partition(connecting: Connecting, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Runs on an executor. Spark makes one task without work when there is none."""
+    """Runs on an executor. Spark creates one empty task if there are none."""
     if isinstance(partition, TaskPartition):
         yield from read(connected(connecting), partition.task)
 
@@ -32,7 +32,7 @@ class RookeryReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        """The plan. A partition that came or went while it was made is not part of it."""
+        """The tasks. A partition that was created or deleted meanwhile is skipped."""
         planner = Planner(self._options)
         start, end = planner.starting(), planner.ending()
         return [TaskPartition(task) for task in planner.tasks(start.offsets, end, self._columns)]

@@ -1,4 +1,4 @@
-"""Which partition each row goes to: the one it names, else the one its key chooses, else that of this turn."""
+"""The partition of each row: the one it names, else by its key, else the current one for rows without a key."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def grouped(rows: pa.RecordBatch, groups: pa.Array) -> Iterator[tuple[int, pa.Re
     if least == most:
         yield least, rows
         return
-    order = pc.array_sort_indices(groups)  # rows of one group stay as they were
+    order = pc.array_sort_indices(groups)  # a stable sort
     runs = pc.run_end_encode(groups.take(order))
     begin = 0
     for group, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):

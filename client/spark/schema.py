@@ -1,4 +1,4 @@
-"""The columns of the source, as in Spark's own Kafka source, in Spark's words and in Arrow's."""
+"""The columns of the source, as in Spark's own Kafka source, as Spark's and as Arrow's types."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
 
 
 def wanted(asked: Sequence[tuple[str, str]], include_headers: bool) -> tuple[str, ...]:
-    """The columns a user's schema asks for, by (name, type): some of ours, in any order."""
+    """The columns of a user's schema, by (name, type): some of ours, in any order."""
     known = names(include_headers)
     for name, kind in asked:
         if name not in known:

@@ -8,8 +8,8 @@ from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.options import Given
 from rookery.client.spark.schema import DDL
 
-OF_SPARK = ("checkpointLocation", "queryName", "outputMode")
-"""What Spark itself is told by options of a streaming write."""
+SPARK_OPTIONS = ("checkpointLocation", "queryName", "outputMode")
+"""Options of a streaming write that Spark itself uses."""
 
 COLUMNS = {
     "value": ("string", "binary"),
@@ -28,16 +28,16 @@ class SinkOptions:
 
 
 def sink_options(options: Mapping[str, str], columns: Iterable[tuple[str, str]]) -> SinkOptions:
-    """What the options say; refuses columns, by (name, type), that cannot be written."""
-    given = Given(options, ("topic", "includeHeaders", *OF_SPARK))
+    """The parsed options; refuses columns, by (name, type), that cannot be written."""
+    given = Given(options, ("topic", "includeHeaders", *SPARK_OPTIONS))
     topic = given.text("topic", "").strip() or None
     if "topic" in given and topic is None:
         raise OptionError("option 'topic' is empty")
     _check_columns(dict(columns), topic)
     kafka = KafkaOptions(options)
-    given.boolean("includeHeaders", False)  # a column of headers is written whatever it says, as by Spark's own
+    given.boolean("includeHeaders", False)  # headers are always written, as by Spark's own sink
     result = SinkOptions(kafka.connecting(), kafka.producing(), topic)
-    kafka.warn_of_the_rest()
+    kafka.warn_of_unused()
     return result
 
 
@@ -45,7 +45,7 @@ def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:
     if "value" not in columns:
         raise OptionError(f"a column 'value' is needed, there are {', '.join(columns)}")
     if topic is None and "topic" not in columns:
-        raise OptionError("where to write is not said: neither an option nor a column 'topic'")
+        raise OptionError("there is no topic: set the option 'topic' or add a column 'topic'")
     for name, kinds in COLUMNS.items():
         if name in columns and columns[name] not in kinds:
             raise OptionError(f"column {name!r} is {columns[name]}, it must be {' or '.join(kinds)}")

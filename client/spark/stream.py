@@ -20,8 +20,8 @@ from rookery.client.spark.offsets import (
     count,
     is_initial,
     limited,
-    made_again,
     position_in,
+    recreated,
     start_in,
     to_json,
 )
@@ -30,14 +30,14 @@ from rookery.client.spark.places import LATEST, Everywhere, Offsets
 from rookery.client.spark.planner import Planner
 from rookery.client.spark.reader import TaskPartition, read_partition
 
-NOT_TOLD = (
-    "was to be read by a first batch that Spark's own source planned and did not finish: where it began is not told, "
-    "and startingOffsets=latest is another place by now. Let that source finish the batch first"
+START_UNKNOWN = (
+    "should be read by a first batch that Spark's own source planned and did not finish: its start is not in the "
+    "checkpoint, and startingOffsets=latest is another offset now. Let that source finish the batch first"
 )
 
 
 class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One lives on the driver for the life of a query; others, without its memory, read on executors."""
+    """One instance plans on the driver for the whole query; other instances, without its state, read on executors."""
 
     def __init__(
         self,
@@ -50,23 +50,23 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = columns
         self._planner = planner or Planner(options)
         self._monotonic = monotonic
-        self._begun: Json | None = None
+        self._start_json: Json | None = None
         self._ends = False
         self._available_now: Position | None = None
         self._newest: Offsets | None = None
         self._admitted_at: float | None = None
 
     def initialOffset(self) -> Json:
-        """Nothing yet. Spark also asks when it repeats the first batch, whose end says where it began; where a new
-        query begins is found when its first batch is planned."""
+        """Empty. Spark also calls this when it retries the first batch, whose end contains the start. The start of a
+        new query is computed when its first batch is planned."""
         return {}
 
-    def _beginning(self) -> Json:
-        """Where a new query begins: asked of the cluster once."""
-        if self._begun is None:
+    def _query_start(self) -> Json:
+        """The start of a new query, requested from the cluster once."""
+        if self._start_json is None:
             start = self._planner.starting()
-            self._begun = to_json(start.offsets, start.offsets, start.ids)
-        return self._begun
+            self._start_json = to_json(start.offsets, start.offsets, start.ids)
+        return self._start_json
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Tells Spark that there is a limit; `latestOffset` knows all of it from the options."""
@@ -78,25 +78,25 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there when the first batch is planned is all that this run reads. Not what is there now: a query
-        that begins at the latest offset begins after now."""
+        """This run reads what is committed when its first batch is planned. Not what is committed now: a query from the
+        latest offset starts later."""
         self._ends = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Json:
-        """The end of the next micro-batch; `start` itself, to the letter, if there is nothing to read."""
-        start = start or self._beginning()
+        """The end of the next micro-batch; exactly `start` if there is nothing to read."""
+        start = start or self._query_start()
         known = position_in(start)
         newest = self._available_now or self._planner.latest(known)
         if self._ends:
             self._available_now = newest
-        lasting = self._planner.lasting(known, newest)
-        target = self._planner.reachable(lasting, newest)
-        begin = self._planner.with_new(lasting.offsets, target)
+        kept = self._planner.without_recreated(known, newest)
+        target = self._planner.reachable(kept, newest)
+        begin = self._planner.with_new(kept.offsets, target)
         end = self._admitted(begin, {key: target.offsets[key] for key in begin}, limit)
         self._newest = target.offsets
         if all(end[key] == begin[key] for key in begin):
             return start
-        return to_json(end, lasting.offsets if is_initial(start) else None, target.ids)
+        return to_json(end, kept.offsets if is_initial(start) else None, target.ids)
 
     def _admitted(self, begin: Offsets, target: Offsets, limit: ReadLimit) -> Offsets:
         if isinstance(limit, ReadAllAvailable):
@@ -114,28 +114,28 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return target if admission.offsets_max is None else limited(begin, target, admission.offsets_max)
 
     def reportLatestOffset(self) -> Json | None:
-        """How far the partitions go, whatever was admitted: the difference is how far the query is behind."""
+        """The end of the partitions, without limits: the difference is the query's lag."""
         return None if self._newest is None else to_json(self._newest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of one micro-batch. The first batch begins where its end says that it began."""
+        """The tasks of one micro-batch. The first batch starts at the offsets that its end contains."""
         until = position_in(end)
         carried = start_in(end)
-        begin = self._planner.with_new(self._lasting(start, until) if carried is None else carried, until)
+        begin = self._planner.with_new(self._without_recreated(start, until) if carried is None else carried, until)
         if not self._options.fail_on_data_loss:
             begin = {key: min(offset, until.offsets.get(key, offset)) for key, offset in begin.items()}
         return [TaskPartition(task) for task in self._planner.tasks(begin, until, self._columns)]
 
-    def _lasting(self, start: dict[str, Any], until: Position) -> Offsets:
-        """The start without topics that were made again before the end: these are read from their start."""
+    def _without_recreated(self, start: dict[str, Any], until: Position) -> Offsets:
+        """The start without recreated topics, which are read from their start."""
         if not start and self._options.starting == Everywhere(LATEST):
-            self._planner.lost(until.offsets.keys(), NOT_TOLD)
-        known = position_in(start or self._beginning())
-        again = made_again(known.offsets, known.ids, until.ids)
+            self._planner.lost(until.offsets.keys(), START_UNKNOWN)
+        known = position_in(start or self._query_start())
+        again = recreated(known.offsets, known.ids, until.ids)
         return {key: offset for key, offset in known.offsets.items() if key not in again}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options.connecting, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: the checkpoint has it."""
+        """Nothing to do: Spark's checkpoint has the offsets."""

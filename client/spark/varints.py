@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from rookery.core.wire.primitives import WireError
 
 PADDING = 16
-"""Bytes to follow the last number, so that looking for its next byte stays inside the buffer."""
+"""Bytes after the last number, so that reading its next byte stays inside the buffer."""
 
 _U8, _U64, _I64 = pa.uint8(), pa.uint64(), pa.int64()
 _CONTINUES, _PAYLOAD = pa.scalar(0x80, _U8), pa.scalar(0x7F, _U8)
@@ -21,20 +21,20 @@ def byte_array(data: bytes) -> pa.Array:
 
 
 def read_varints(data: pa.Array, at: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The zig-zag coded numbers at some places, and the places behind them. IndexError beyond the buffer."""
+    """The zig-zag coded numbers at some places, and the positions after them. IndexError beyond the buffer."""
     byte = pc.take(data, at)
     at = pc.add(at, _STEP)
     if pc.max(byte).as_py() < 0x80:  # by far the most
         return _signed(byte.cast(_U64)), at
     number = pc.bit_wise_and(byte, _PAYLOAD).cast(_U64)
-    goes_on = pc.greater_equal(byte, _CONTINUES)
+    resume_at = pc.greater_equal(byte, _CONTINUES)
     for shift in _SHIFTS:
         byte = pc.take(data, at)
         part = pc.shift_left(pc.bit_wise_and(byte, _PAYLOAD).cast(_U64), shift)
-        number = pc.if_else(goes_on, pc.bit_wise_or(number, part), number)
-        at = pc.add(at, goes_on.cast(_I64))
-        goes_on = pc.and_(goes_on, pc.greater_equal(byte, _CONTINUES))
-        if not pc.any(goes_on).as_py():
+        number = pc.if_else(resume_at, pc.bit_wise_or(number, part), number)
+        at = pc.add(at, resume_at.cast(_I64))
+        resume_at = pc.and_(resume_at, pc.greater_equal(byte, _CONTINUES))
+        if not pc.any(resume_at).as_py():
             return _signed(number), at
     raise WireError("a number within the records has more than 64 bits")
 

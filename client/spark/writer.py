@@ -49,7 +49,7 @@ class RookeryStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing: what a task wrote is there."""
+        """Nothing to do: the rows of the tasks are written."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing can be taken back: the batch is written again, and some records twice."""
+        """Nothing can be undone: the batch is written again, and some records twice."""

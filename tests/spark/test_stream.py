@@ -200,7 +200,7 @@ def test_records_lost_between_runs(spark: SparkSession, cluster: LocalCluster, t
 
 
 @pytest.mark.row(173)
-def test_a_topic_made_again_between_runs(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_topic_recreated_between_runs(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
     """It has more records than the one before, so that its offsets alone tell nothing: an error, or all of them."""
     cluster.create_topic("again", 1, 3)
     write(cluster, "again", numbered(0, 20, 1))
@@ -208,7 +208,7 @@ def test_a_topic_made_again_between_runs(spark: SparkSession, cluster: LocalClus
     make_again(cluster, "again")
     write(cluster, "again", numbered(20, 40, 1))
     quick = {"fetchOffset.retryIntervalMs": "100"}
-    with pytest.raises(StreamingQueryException, match="again-0 belongs to a topic that was deleted and made again"):
+    with pytest.raises(StreamingQueryException, match="again-0 belongs to a topic that was deleted and recreated"):
         archive(spark, cluster, "again", tmp_path, **quick)
     archive(spark, cluster, "again", tmp_path, failOnDataLoss="false", **quick)
     assert numbers(spark.read.parquet(str(tmp_path / "files"))) == list(range(60))

@@ -206,7 +206,7 @@ def test_a_log_whose_end_was_cut_off(rows: Reads, read_before: int) -> None:
     cluster = FakeCluster(log_of(0, 10))
     cluster.fetches = [told(batch(0)), told(batch(10))]
     cluster.end = 20 - read_before
-    lost = f"t-0: offset 20 is wanted, the log has 0 to {cluster.end}: its end was cut off"
+    lost = f"t-0: offset 20 is wanted, the log has 0 to {cluster.end}: its end was truncated"
     with pytest.raises(DataLossError, match=lost):
         rows(cluster, 0, 30, True)
     cluster.fetches = [told(batch(0)), told(batch(10))]
@@ -222,12 +222,12 @@ def test_a_damaged_batch_is_told_with_its_place(rows: Reads) -> None:
 
 
 @pytest.mark.row(173)
-def test_a_topic_made_again_since_the_plan_is_never_read(rows: Reads) -> None:
+def test_a_topic_recreated_since_the_plan_is_never_read(rows: Reads) -> None:
     cluster = FakeCluster(log_of(0, 10))
     cluster.topic_id = OTHER
-    with pytest.raises(DataLossError, match="t-0: offset 0 is wanted, the topic was deleted and made again"):
+    with pytest.raises(DataLossError, match="t-0: offset 0 is wanted, the topic was deleted and recreated"):
         rows(cluster, 0, 20, True)
-    with pytest.warns(DataLossWarning, match="made again"):
+    with pytest.warns(DataLossWarning, match="recreated"):
         assert rows(cluster, 0, 20, False) == []
 
 
@@ -235,9 +235,9 @@ def test_a_topic_made_again_since_the_plan_is_never_read(rows: Reads) -> None:
 def test_a_topic_deleted_since_the_plan(rows: Reads) -> None:
     cluster = FakeCluster({})
     cluster.topic_id = None
-    with pytest.raises(DataLossError, match="t-0: offset 0 is wanted, there is no such partition any more"):
+    with pytest.raises(DataLossError, match="t-0: offset 0 is wanted, the partition no longer exists"):
         rows(cluster, 0, 20, True)
-    with pytest.warns(DataLossWarning, match="no such partition"):
+    with pytest.warns(DataLossWarning, match="no longer exists"):
         assert rows(cluster, 0, 20, False) == []
 
 

@@ -80,7 +80,7 @@ def test_nothing_to_write_is_nothing_written(blocking: BlockingCluster, cluster:
 def test_rows_that_cannot_be_placed_are_an_error(
     blocking: BlockingCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rookery.client.spark.outbox.HEARD_S", 0.3)
+    monkeypatch.setattr("rookery.client.spark.outbox.METADATA_WAIT_S", 0.3)
     outbox = Outbox(blocking, parsed())
     with pytest.raises(ValueError, match="no topic"):
         outbox.add(batch(value=pa.array(["v"]), topic=pa.array([None], pa.string())))

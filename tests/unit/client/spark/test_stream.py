@@ -44,7 +44,7 @@ class FakePlanner(Planner):
         super().__init__(self.parsed, monotonic=lambda: self.now, sleep=lambda _: None)
         self.told = log.ends
 
-    def _ask_for_partitions(self, again: bool) -> Found:
+    def _request_partitions(self, again: bool) -> Found:
         self.told = self.log.lagging.pop(0) if self.log.lagging else self.log.ends
         topics = {topic for topic, _ in self.told}
         missing = set(self.parsed.selection.topics) - topics
@@ -137,9 +137,9 @@ def test_a_checkpoint_of_sparks_own_source_is_gone_on_from() -> None:
 def test_where_a_first_batch_of_sparks_own_source_began_is_not_guessed() -> None:
     """It was planned, and the query ended before it was done."""
     end = {"t": {"0": 110}}
-    with pytest.raises(DataLossError, match="t-0 was to be read by a first batch that Spark's own source planned"):
+    with pytest.raises(DataLossError, match="t-0 should be read by a first batch that Spark's own source planned"):
         Query(FakeLog({("t", 0): 500})).ranges({}, end)
-    with pytest.warns(DataLossWarning, match="where it began is not told"):
+    with pytest.warns(DataLossWarning, match="its start is not in the checkpoint"):
         assert Query(FakeLog({("t", 0): 500}), failOnDataLoss="false").ranges({}, end) == []
     assert Query(FakeLog({("t", 0): 500}), startingOffsets="earliest").ranges({}, end) == [Range("t", 0, 0, 110)]
 
@@ -288,14 +288,14 @@ def test_what_was_read_is_not_read_again_after_it_seemed_lost(less: Offsets) -> 
 
 @pytest.mark.row(173)
 @pytest.mark.parametrize("new_end", [3, 10, 99])
-def test_a_topic_made_again_is_lost_data_however_many_records_it_has(new_end: int) -> None:
+def test_a_topic_recreated_is_lost_data_however_many_records_it_has(new_end: int) -> None:
     log = FakeLog({("t", 0): 10})
     kept = Query(log, startingOffsets="earliest").begin()
     log.id, log.ends = "second", {("t", 0): new_end}
-    with pytest.raises(DataLossError, match="t-0 belongs to a topic that was deleted and made again"):
+    with pytest.raises(DataLossError, match="t-0 belongs to a topic that was deleted and recreated"):
         Query(log).latest(kept)
     tolerant = Query(log, failOnDataLoss="false")
-    with pytest.warns(DataLossWarning, match="deleted and made again"):
+    with pytest.warns(DataLossWarning, match="deleted and recreated"):
         end = tolerant.latest(kept)
     assert tolerant.ranges(kept, end) == [Range("t", 0, 0, new_end)]
     assert Query(log, failOnDataLoss="false").ranges(kept, end) == [Range("t", 0, 0, new_end)]
@@ -306,7 +306,7 @@ def test_a_topic_made_again_is_lost_data_however_many_records_it_has(new_end: in
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_node_that_has_not_heard_that_a_topic_was_made_again_repeats_nothing(fail: str) -> None:
+def test_a_node_that_has_not_heard_that_a_topic_was_recreated_repeats_nothing(fail: str) -> None:
     log = FakeLog({("t", 0): 10})
     log.id = "second"
     query = Query(log, startingOffsets="earliest", failOnDataLoss=fail)
@@ -315,12 +315,12 @@ def test_a_node_that_has_not_heard_that_a_topic_was_made_again_repeats_nothing(f
     assert query.latest(kept) == kept
 
 
-def test_a_topic_made_again_before_the_first_batch_is_read_from_its_start() -> None:
+def test_a_topic_recreated_before_the_first_batch_is_read_from_its_start() -> None:
     log = FakeLog({("t", 0): 10})
     nothing = Query(log).begin()
     log.id, log.ends = "second", {("t", 0): 99}
     query = Query(log, failOnDataLoss="false")
-    with pytest.warns(DataLossWarning, match="deleted and made again"):
+    with pytest.warns(DataLossWarning, match="deleted and recreated"):
         end = query.latest(nothing)
     assert query.ranges(nothing, end) == [Range("t", 0, 0, 99)]
     assert Query(log, failOnDataLoss="false").ranges({}, end) == [Range("t", 0, 0, 99)]
@@ -339,9 +339,9 @@ def test_a_new_partition_without_its_first_records_is_lost_data() -> None:
 
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_a_topic_that_does_not_exist_is_refused_by_the_option_that_names_it(fail: str) -> None:
-    with pytest.raises(OptionError, match="'subscribe' names what does not exist: t"):
+    with pytest.raises(OptionError, match="'subscribe' names topics or partitions that do not exist: t"):
         Query(FakeLog({}), failOnDataLoss=fail).begin()
-    with pytest.raises(OptionError, match="'subscribe' names what does not exist: u"):
+    with pytest.raises(OptionError, match="'subscribe' names topics or partitions that do not exist: u"):
         Query(FakeLog({("t", 0): 1}), subscribe="t,u", failOnDataLoss=fail).begin()
 
 
@@ -352,7 +352,7 @@ def test_a_topic_of_which_the_first_node_has_not_heard_is_no_error() -> None:
 
 
 def test_offsets_to_begin_at_must_be_committed() -> None:
-    with pytest.raises(OptionError, match="'startingOffsets' lies behind the last committed record of t-0"):
+    with pytest.raises(OptionError, match="'startingOffsets' is after the last committed record of t-0"):
         Query(FakeLog({("t", 0): 10}), startingOffsets='{"t":{"0":11}}').begin()
     assert Query(FakeLog({("t", 0): 10}), startingOffsets='{"t":{"0":10}}').begin()["t"] == {"0": 10}
 
