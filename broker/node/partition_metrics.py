@@ -90,4 +90,4 @@ def publish_cluster(metrics: Metrics, controller: Controller) -> None:
         if controller.metrics.active:
             yield (), sum(not broker.fenced for broker in controller.metrics.image.brokers.values())
 
-    metrics.read("kafka_brokers", "Brokers in service, told by the active controller.", brokers)
+    metrics.read("kafka_brokers", "Active brokers, exported by the active controller.", brokers)

@@ -22,7 +22,7 @@ def publish_peers(metrics: Metrics, peers: Mapping[str, Peers]) -> None:
         )
 
     read("rookery_peer_connections", "Open connections to other brokers.", lambda each: each.connections, "gauge")
-    read("rookery_peer_connections_opened", "Connections that came about.", lambda each: each.opened, "counter")
+    read("rookery_peer_connections_opened", "Connections opened.", lambda each: each.opened, "counter")
     read(
         "rookery_peer_connections_failed",
         "Attempts to connect that failed, and connections that were of no use.",

@@ -93,7 +93,7 @@ def _publish_lags(metrics: Metrics, role: "BrokerRole") -> None:
     )
     metrics.read(
         "kafka_server_fetcherlagmetrics_consumerlag",
-        "Records this broker's replicas are behind what their leader calls committed.",
+        "Lag of this broker's replicas behind the leader's high watermark, in records.",
         lambda: ((tuple(map(str, place)), lag) for place, lag in role.followers.lags().items()),
         labels=PARTITION,
     )

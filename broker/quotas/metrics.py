@@ -33,7 +33,7 @@ def publish_quotas(metrics: Metrics, quotas: ClientQuotas) -> None:
 
     read(BYTE_RATE, "Bytes a second that limited clients produce and fetch.", _BYTES, quotas.rates)
     read(REQUEST_TIME, "Percent of the loop's time that limited clients use.", _TIME, quotas.rates)
-    text = "Milliseconds for which limited clients are held, on average over the requests that were."
+    text = "Average throttle time of throttled requests, in milliseconds."
     read(THROTTLE_TIME, text, _BYTES | _TIME, quotas.delays_ms)
     text = "Partitions that limited clients may still make or delete at once."
     read(TOKENS, text, {"ControllerMutation": CONTROLLER_MUTATION_RATE}, lambda key: quotas.tokens())

@@ -106,7 +106,7 @@ PARTS = {
     "requestqueue": "wait for a handler",
     "local": "work on this broker",
     "remote": "wait for other brokers or for data",
-    "throttle": "time held back by quotas",
+    "throttle": "throttle time by quotas",
     "responsequeue": "wait before sending",
     "responsesend": "time to send the answer",
 }

@@ -70,7 +70,7 @@ class Peers:
         self._rng = rng or Random()
         self._peers: OrderedDict[Address, _Peer] = OrderedDict()
         self.opened = 0
-        """Connections that came about."""
+        """Connections opened."""
         self.failed = 0
         """Attempts to connect that failed, and connections of no use."""
         self.requests = 0
