@@ -99,7 +99,7 @@ class ControllerMetrics:
         yield "activebrokercount", "Brokers in service.", lambda: self._brokers(fenced=False)
         yield "lastappliedrecordoffset", "Last metadata record applied.", lambda: self.image.offset
         yield "newactivecontrollerscount", "Times this node became active.", lambda: self.activations
-        yield "timedoutbrokerheartbeatcount", "Brokers fenced because they sent no heartbeat.", lambda: self.heartbeats_timed_out
+        yield "timedoutbrokerheartbeatcount", "Brokers fenced without heartbeats.", lambda: self.heartbeats_timed_out
         yield "eventqueueoperationsstartedcount", "Events handled.", lambda: self.events_started
         yield "eventqueueoperationstimedoutcount", "Events given up.", lambda: self.events_timed_out
 
