@@ -21,6 +21,7 @@ from rookery.core.disk import Buffer, Disk
 from rookery.core.errors import InvalidRecordError, KafkaStorageError, OffsetOutOfRangeError
 from rookery.core.log import Appended, Log, LogCorrupt, LogDirFailed, LogRead, Segment
 from rookery.core.log.appending import Placed
+from rookery.core.log.epochs import LeaderEpochs
 from rookery.core.log.timestamps import LookUp, look_up
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import BatchHeader, MutableBuffer
@@ -144,6 +145,18 @@ class PartitionLog:
     def damage(self) -> LogCorrupt | None:
         """What was found wrong with its files."""
         return self.log.damage
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """The leader epochs; asked for the first time they are read, and may prove to be damaged."""
+        try:
+            return self.log.epochs
+        except LogDirFailed as error:
+            self.on_failure(error)
+            raise
+        except LogCorrupt as error:
+            self.on_damage(error)
+            raise
 
     @property
     def config(self) -> TopicLogConfig:

@@ -122,9 +122,12 @@ class Replicas(Service):
         """Apply at once where the replica is open, stays and lies where the image says, else queue."""
         partition = self._partitions.of(*key)
         if partition is not None and wanted is not None and key not in self._queue and key != self._settling:
-            self._apply(partition, wanted)
-            if self._is_told(partition, wanted):
-                return
+            try:
+                self._apply(partition, wanted)
+                if self._is_told(partition, wanted):
+                    return
+            except KafkaError:  # of this replica alone: it is tried again, and failures are reported, from the queue
+                pass
         if partition is not None and wanted is None:
             self._retire(partition)
         self._enqueue(key)

@@ -221,7 +221,9 @@ class LeaderFollower:
     def lags(self) -> dict[TopicPartition, int]:
         """Records each partition is behind what its leader last called committed."""
         return {
-            partition.topic_partition: max(0, self._high_watermarks.get(key, 0) - partition.position().offset)
+            partition.topic_partition: max(0, self._high_watermarks[key] - partition.position().offset)
+            if key in self._high_watermarks
+            else 0
             for key, partition in self._partitions.items()
         }
 
@@ -342,11 +344,14 @@ class LeaderFollower:
             partition = self._partitions.get(key)
             if partition is None or key in self._aside:
                 continue
-            busy = partition.busy
-            if busy is None:
-                positions[key] = partition.position()
-            else:  # since before this leader was followed
-                self._wait_for(key, partition, busy)
+            try:
+                busy = partition.busy
+                if busy is None:
+                    positions[key] = partition.position()
+                else:  # since before this leader was followed
+                    self._wait_for(key, partition, busy)
+            except KafkaError as error:  # its history is damaged: the others go on
+                self._step_aside(key, partition, str(error))
         return positions
 
     def _look_at_starts(self) -> None:
@@ -500,7 +505,9 @@ class LeaderFollower:
         if connection is None:
             self._step_aside(key, partition, "the connection is lost")
             return
-        self._put_aside(key, _Aside(until=_FOREVER))
+        # not for ever: if no answer comes, the next fetch finds out that nobody is there
+        patience_s = self._settings.request_timeout_ms / 1000
+        self._put_aside(key, _Aside(until=self._clock.monotonic() + patience_s))
         place = partition.topic_partition
         request = ListOffsetsRequest(
             replica_id=self._node_id,

@@ -202,7 +202,7 @@ class Partition:
 
     def _begin_to_lead(self, state: image.Partition) -> None:
         """A new epoch begins where the log ends: nothing is cut off, what is there will be committed."""
-        self.log.log.epochs.assign(state.leader_epoch, self.log.end_offset)
+        self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
         self.leading = LeaderState.begin(
             me=self._node_id,
             my_broker_epoch=self._peers.broker_epoch,
@@ -408,8 +408,8 @@ class Partition:
 
     def position(self) -> Position:
         """From where this replica fetches: all below is on its disk."""
-        log = self.log.log
-        return Position(log.end_offset, log.epochs.latest_epoch, self.state.leader_epoch, log.start_offset)
+        log = self.log
+        return Position(log.log.end_offset, log.epochs.latest_epoch, self.state.leader_epoch, log.log.start_offset)
 
     def apply_fetched(
         self, records: Buffer, *, high_watermark: int, leader_log_start: int, now_ms: int
@@ -443,7 +443,7 @@ class Partition:
         have."""
         log = self.log
         offset = truncation_offset(
-            leader_epoch=epoch, leader_end=end_offset, epochs=log.log.epochs, log_end=log.end_offset
+            leader_epoch=epoch, leader_end=end_offset, epochs=log.epochs, log_end=log.end_offset
         )
         return self._cut_to(offset)
 
@@ -528,7 +528,7 @@ class Partition:
         log = self.log
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             start = log.start_offset
-            return FoundOffset(start, leader_epoch=log.log.epochs.epoch_at(start))
+            return FoundOffset(start, leader_epoch=log.epochs.epoch_at(start))
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             return None
         leading = self.leading
@@ -546,7 +546,7 @@ class Partition:
         """The largest epoch up to the one asked for and its end; (-1, -1) if none is known."""
         if leader_epoch == self.state.leader_epoch:
             return leader_epoch, self.log.end_offset
-        return self.log.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
+        return self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
 
 
 def _base_offset(records: Buffer) -> int:
