@@ -116,14 +116,13 @@ class EndEpochResponse(_message.Message):
     def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("caller", "epoch", "log_end", "high_watermark", "max_wait_ms", "max_bytes", "round", "in_memory", "features")
+    __slots__ = ("caller", "epoch", "log_end", "high_watermark", "max_wait_ms", "max_bytes", "in_memory", "features")
     CALLER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LOG_END_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
-    ROUND_FIELD_NUMBER: _ClassVar[int]
     IN_MEMORY_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     caller: Caller
@@ -132,13 +131,12 @@ class FetchRequest(_message.Message):
     high_watermark: int
     max_wait_ms: int
     max_bytes: int
-    round: int
     in_memory: bool
     features: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.FeatureRange]
-    def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., epoch: _Optional[int] = ..., log_end: _Optional[_Union[LogPosition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., round: _Optional[int] = ..., in_memory: _Optional[bool] = ..., features: _Optional[_Iterable[_Union[_metadata_pb2.FeatureRange, _Mapping]]] = ...) -> None: ...
+    def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., epoch: _Optional[int] = ..., log_end: _Optional[_Union[LogPosition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., in_memory: _Optional[bool] = ..., features: _Optional[_Iterable[_Union[_metadata_pb2.FeatureRange, _Mapping]]] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("error", "leader", "high_watermark", "log_start_offset", "diverging", "snapshot", "records", "round")
+    __slots__ = ("error", "leader", "high_watermark", "log_start_offset", "diverging", "snapshot", "records")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
@@ -146,7 +144,6 @@ class FetchResponse(_message.Message):
     DIVERGING_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
-    ROUND_FIELD_NUMBER: _ClassVar[int]
     error: int
     leader: Leader
     high_watermark: int
@@ -154,8 +151,7 @@ class FetchResponse(_message.Message):
     diverging: LogPosition
     snapshot: LogPosition
     records: bytes
-    round: int
-    def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., diverging: _Optional[_Union[LogPosition, _Mapping]] = ..., snapshot: _Optional[_Union[LogPosition, _Mapping]] = ..., records: _Optional[bytes] = ..., round: _Optional[int] = ...) -> None: ...
+    def __init__(self, error: _Optional[int] = ..., leader: _Optional[_Union[Leader, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., diverging: _Optional[_Union[LogPosition, _Mapping]] = ..., snapshot: _Optional[_Union[LogPosition, _Mapping]] = ..., records: _Optional[bytes] = ...) -> None: ...
 
 class FetchSnapshotRequest(_message.Message):
     __slots__ = ("caller", "epoch", "snapshot", "position")

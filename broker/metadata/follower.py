@@ -68,7 +68,6 @@ class MetadataFollower(Service):
         self._tail = Tail()
         self._leader = pb.Leader(id=NO_LEADER)
         self._high_watermark = 0
-        self._round = 0
         self._bootstrap = cycle(settings.bootstrap)
         self._endpoint = next(self._bootstrap)
         self._channels: dict[str, grpc.aio.Channel] = {}
@@ -119,7 +118,6 @@ class MetadataFollower(Service):
             high_watermark=self._high_watermark,
             max_wait_ms=settings.max_wait_ms,
             max_bytes=settings.fetch_bytes,
-            round=self._round,
             in_memory=True,
         )
         timeout_s = (settings.max_wait_ms + settings.request_timeout_ms) / 1000
@@ -137,7 +135,6 @@ class MetadataFollower(Service):
 
     def _take(self, response: pb.FetchResponse) -> None:
         self._failures = 0
-        self._round = response.round
         if response.HasField("diverging"):
             # Until both logs agree, nothing the leader says is about the records that are here.
             self._tail.truncate(response.diverging.offset, response.diverging.epoch)
@@ -189,7 +186,6 @@ class MetadataFollower(Service):
         if leader.epoch <= known.epoch and not found:
             return False
         self._leader = leader
-        self._round = 0
         if leader.endpoint:
             self._endpoint = leader.endpoint
         _log.info("metadata.leader", leader=leader.id, epoch=leader.epoch, endpoint=leader.endpoint)

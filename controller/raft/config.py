@@ -23,8 +23,6 @@ class RaftConfig:
     """Observers whose progress is remembered; the longest silent is forgotten first."""
     observer_expiry_ms: int = 300_000
     """An observer that is silent for so long is forgotten."""
-    pending_reads_max: int = 1000
-    """Reads that may wait for a proof of leadership at one time."""
 
     @property
     def check_quorum_timeout_ms(self) -> float:

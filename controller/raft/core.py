@@ -23,7 +23,6 @@ from rookery.controller.raft.errors import (
     CorruptStateError,
     NotLeaderError,
     NotReadyError,
-    TooManyPendingError,
 )
 from rookery.controller.raft.log import LogSummary as LogSummary
 from rookery.controller.raft.messages import (
@@ -200,15 +199,6 @@ class RaftCore:
         role = self.replica.role
         if isinstance(role, Leader):
             leading.begin_transfer(self.replica, role, for_good, now_ms)
-        return self._settle(role, now_ms)
-
-    def read_index(self, token: int, now_ms: float) -> Ready:
-        """Ask whether state up to here is fresh: `Ready.reads` returns the token with an offset once a
-        majority has confirmed, after this call, that this replica still leads."""
-        role = membership.require_leader(self.replica)
-        if len(role.reads) >= self.replica.config.pending_reads_max:
-            raise TooManyPendingError(f"{len(role.reads)} reads wait for a majority already; try again shortly")
-        leading.ask_for_read(self.replica, role, token)
         return self._settle(role, now_ms)
 
     # -- views -----------------------------------------------------------------------------------------------

@@ -37,10 +37,6 @@ class Effects(Protocol):
 
     def role_changed(self, role: RoleChange) -> None: ...
 
-    def read_allowed(self, token: int, offset: int) -> None: ...
-
-    def read_refused(self, token: int) -> None: ...
-
     def snapshot_installed(self, snapshot: SnapshotId) -> None: ...
 
 
@@ -151,10 +147,6 @@ class Engine:
             self._effects.committed(ready.high_watermark)
         if ready.role is not None:
             self._effects.role_changed(ready.role)
-        for token, offset in ready.reads:
-            self._effects.read_allowed(token, offset)
-        for token in ready.reads_failed:
-            self._effects.read_refused(token)
 
     async def _write(self, write: LogWrite) -> None:
         now_ms, me = self._clock.wall_ms(), self.core.replica.me.id

@@ -35,10 +35,6 @@ class InvalidVoterChangeError(RaftRefusedError):
     retriable = False
 
 
-class TooManyPendingError(RaftRefusedError):
-    """A bound on waiting work is reached."""
-
-
 class RaftFatalError(Exception):
     """An invariant of Raft does not hold on this node. Stop it and keep its disk for examination."""
 

@@ -38,7 +38,7 @@ def fetch_on(replica: Replica, role: Follower, now_ms: float) -> None:
         fetch_snapshot(replica, role, role.download, now_ms)
     else:
         wait_ms = replica.config.fetch_max_wait_ms
-        role.request = send_fetch(replica, role.leader_id, wait_ms, role.round, now_ms)
+        role.request = send_fetch(replica, role.leader_id, wait_ms, now_ms)
 
 
 def is_settled(replica: Replica) -> bool:
@@ -46,7 +46,7 @@ def is_settled(replica: Replica) -> bool:
     return replica.log.is_flushed and not replica.installing
 
 
-def send_fetch(replica: Replica, to: int, wait_ms: int, round: int, now_ms: float) -> Outstanding:
+def send_fetch(replica: Replica, to: int, wait_ms: int, now_ms: float) -> Outstanding:
     outstanding = Outstanding(
         correlation=replica.next_correlation(),
         deadline_ms=now_ms + wait_ms + replica.config.answer_wait_ms,
@@ -62,7 +62,6 @@ def send_fetch(replica: Replica, to: int, wait_ms: int, round: int, now_ms: floa
         last_fetched_epoch=outstanding.last_fetched_epoch,
         high_watermark=replica.high_watermark,
         max_wait_ms=wait_ms,
-        round=round,
     )
     replica.send(to, request)
     return outstanding
@@ -70,7 +69,7 @@ def send_fetch(replica: Replica, to: int, wait_ms: int, round: int, now_ms: floa
 
 def search(replica: Replica, role: Unattached, now_ms: float) -> None:
     """An observer without a leader asks around."""
-    role.search = send_fetch(replica, ANY_BOOTSTRAP, 0, 0, now_ms)
+    role.search = send_fetch(replica, ANY_BOOTSTRAP, 0, now_ms)
     role.deadline_ms = now_ms + replica.config.retry_backoff_ms + election.back_off_ms(replica)
 
 
@@ -104,7 +103,6 @@ def on_fetch_response(replica: Replica, response: FetchResponse, now_ms: float) 
         role.retry_ms = now_ms + replica.config.retry_backoff_ms
         return
     good_answer(replica, role, now_ms)
-    role.round = response.round
     if response.snapshot is not None:
         begin_download(replica, role, response.snapshot)
     elif response.diverging is not None:

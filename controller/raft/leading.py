@@ -20,7 +20,7 @@ from rookery.controller.raft.messages import (
 from rookery.controller.raft.progress import Progress, ProgressTable
 from rookery.controller.raft.quorum import reached_by_majority
 from rookery.controller.raft.replica import Replica
-from rookery.controller.raft.roles import Leader, ParkedFetch, PendingRead, Transfer
+from rookery.controller.raft.roles import Leader, ParkedFetch, Transfer
 from rookery.controller.raft.voters import ReplicaKey, Voter
 
 # -- taking and leaving office -------------------------------------------------------------------------------
@@ -82,7 +82,6 @@ def release(replica: Replica, role: Leader) -> None:
     """After leadership ended, however it did: nobody may go on waiting for it."""
     for parked in role.parked.values():
         refuse_fetch(replica, parked.request, Refusal.NOT_LEADER_OR_FOLLOWER)
-    replica.out.reads_failed.extend(read.token for read in role.reads)
 
 
 # -- fetches -------------------------------------------------------------------------------------------------
@@ -121,18 +120,17 @@ def serve_fetch(replica: Replica, role: Leader, request: FetchRequest, now_ms: f
     replica."""
     older = role.parked.pop(request.replica, None)
     if older is not None:
-        answer(replica, role, older.request)
+        answer(replica, older.request)
     if not agrees(replica, request):
         redirect(replica, role, request, now_ms)
         return
     progress = touch(replica, role, request.replica, now_ms)
     progress.fetched(request.fetch_offset, replica.log.end_offset, now_ms)
-    progress.round = max(progress.round, request.round)
     settle(replica, role, now_ms)
     if replica.role is not role:
         refuse_fetch(replica, request, Refusal.NOT_LEADER_OR_FOLLOWER)
-    elif has_news(replica, role, request) or request.max_wait_ms <= 0:
-        answer(replica, role, request)
+    elif has_news(replica, request) or request.max_wait_ms <= 0:
+        answer(replica, request)
     else:
         deadline_ms = now_ms + min(request.max_wait_ms, replica.config.fetch_timeout_ms)
         role.parked[request.replica] = ParkedFetch(request, deadline_ms)
@@ -155,14 +153,13 @@ def redirect(replica: Replica, role: Leader, request: FetchRequest, now_ms: floa
     touch(replica, role, request.replica, now_ms).contact_ms = now_ms
     end = log.end_of_epoch(request.last_fetched_epoch)
     if log.snapshot and (request.fetch_offset < log.start_offset or end is None):
-        answer(replica, role, request, snapshot=log.snapshot)
+        answer(replica, request, snapshot=log.snapshot)
     else:
-        answer(replica, role, request, diverging=end or EpochEnd(log.start_epoch, log.start_offset))
+        answer(replica, request, diverging=end or EpochEnd(log.start_epoch, log.start_offset))
 
 
 def answer(
     replica: Replica,
-    role: Leader,
     request: FetchRequest,
     diverging: EpochEnd | None = None,
     snapshot: SnapshotId | None = None,
@@ -182,32 +179,27 @@ def answer(
             diverging=diverging,
             snapshot=snapshot,
             leader_endpoint=replica.leader_endpoint,
-            round=role.round,
         ),
     )
 
 
-def has_news(replica: Replica, role: Leader, request: FetchRequest) -> bool:
-    return (
-        request.fetch_offset < replica.log.end_offset
-        or request.high_watermark < replica.high_watermark
-        or request.round < role.round
-    )
+def has_news(replica: Replica, request: FetchRequest) -> bool:
+    return request.fetch_offset < replica.log.end_offset or request.high_watermark < replica.high_watermark
 
 
 def answer_parked(replica: Replica, role: Leader) -> None:
     """Answer those for whom there is news."""
-    news = (replica.log.end_offset, replica.high_watermark, role.round)
+    news = (replica.log.end_offset, replica.high_watermark)
     if news == role.told_news:
         return
     role.told_news = news
-    for key in [key for key, parked in role.parked.items() if has_news(replica, role, parked.request)]:
-        answer(replica, role, role.parked.pop(key).request)
+    for key in [key for key, parked in role.parked.items() if has_news(replica, parked.request)]:
+        answer(replica, role.parked.pop(key).request)
 
 
 def answer_overdue(replica: Replica, role: Leader, now_ms: float) -> None:
     for key in [key for key, parked in role.parked.items() if parked.deadline_ms <= now_ms]:
-        answer(replica, role, role.parked.pop(key).request)
+        answer(replica, role.parked.pop(key).request)
     role.parked_ms = min((parked.deadline_ms for parked in role.parked.values()), default=math.inf)
 
 
@@ -266,7 +258,6 @@ def settle(replica: Replica, role: Leader, now_ms: float) -> None:
     if is_deposed(replica) or is_succeeded(replica, role):
         resign(replica, role, now_ms)
         return
-    confirm_reads(replica, role)
     answer_parked(replica, role)
 
 
@@ -329,29 +320,3 @@ def is_succeeded(replica: Replica, role: Leader) -> bool:
         return False
     end = replica.log.end_offset
     return any(acknowledged(replica, role, voter) >= end for voter in replica.voters.others(replica.me))
-
-
-# -- fresh reads ---------------------------------------------------------------------------------------------
-
-
-def ask_for_read(replica: Replica, role: Leader, token: int) -> None:
-    """Start a round: every voter is answered now, and its next fetch proves that it still followed after
-    this moment."""
-    role.round += 1
-    role.reads.append(PendingRead(token, role.round, replica.high_watermark))
-
-
-def confirm_reads(replica: Replica, role: Leader) -> None:
-    if not role.reads or not has_committed(replica, role):
-        return
-    confirmed = reached_by_majority(last_round(replica, role, voter) for voter in replica.voters)
-    while role.reads and role.reads[0].round <= confirmed:
-        read = role.reads.pop(0)
-        replica.out.reads.append((read.token, max(read.offset, role.epoch_start_offset + 1)))
-
-
-def last_round(replica: Replica, role: Leader, voter: Voter) -> int:
-    if voter.id == replica.me.id:
-        return role.round
-    progress = role.progress.of_voter(voter)
-    return progress.round if progress else 0

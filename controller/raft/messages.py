@@ -155,8 +155,6 @@ class FetchRequest:
     """What the sender knows; the leader answers at once when it can tell more."""
     max_wait_ms: int
     """How long the leader may hold the answer back for lack of news."""
-    round: int = 0
-    """Repeats the `round` of the last answer: shows that the sender heard from this leader after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +178,6 @@ class FetchResponse:
     snapshot: SnapshotId | None = None
     refusal: Refusal = Refusal.NONE
     leader_endpoint: str = ""
-    round: int = 0
 
 
 @dataclass(frozen=True, slots=True)

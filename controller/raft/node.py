@@ -26,7 +26,6 @@ from rookery.controller.raft.election import is_first
 from rookery.controller.raft.engine import Engine
 from rookery.controller.raft.errors import CorruptStateError, MetadataDamagedError, RaftRefusedError
 from rookery.controller.raft.metrics import RaftMetrics, publish
-from rookery.controller.raft.reads import Reads
 from rookery.controller.raft.ready import RoleChange, Send
 from rookery.controller.raft.replica import Replica
 from rookery.controller.raft.roles import Candidate, Prospective
@@ -135,7 +134,6 @@ class RaftNode(Service):
             engine=engine,
             calls=Calls(storage),
             commits=Commits(self._clock, self.metrics),
-            reads=Reads(engine),
             delivery=Delivery(storage),
             snapshotting=Snapshotting(engine, self._clock),
             transport=Transport(
@@ -174,7 +172,6 @@ class RaftNode(Service):
             return
         if not task.done():
             await self._hand_over(running)
-        self.service.presence.stop()
         task.cancel()
         await asyncio.wait([task])
         self._running = self._group = None
@@ -259,10 +256,6 @@ class RaftNode(Service):
         """Where the leader listens, empty if it is not known."""
         return "" if self._running is None else self._running.engine.core.replica.leader_endpoint
 
-    async def read_index(self, timeout_s: float) -> int:
-        """Confirm with a majority that this node still leads; state that holds all below the answer is fresh."""
-        return await self.running().reads.index(timeout_s)
-
     def running(self) -> Running:
         if self._running is None:
             raise NotServingError
@@ -308,12 +301,6 @@ class RaftNode(Service):
             running.commits.leadership_lost()
         if before is None or (before.leader_id, before.epoch) != (role.leader_id, role.epoch):
             running.delivery.leader(role.leader_id, role.epoch, role.epoch_start_offset)
-
-    def read_allowed(self, token: int, offset: int) -> None:
-        self.running().reads.allowed(token, offset)
-
-    def read_refused(self, token: int) -> None:
-        self.running().reads.refused(token)
 
     def snapshot_installed(self, snapshot: SnapshotId) -> None:
         _log.info("raft.snapshot.installed", end_offset=snapshot.end_offset, epoch=snapshot.epoch)

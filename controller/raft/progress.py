@@ -16,7 +16,6 @@ class Progress:
     acknowledged: int = 0
     contact_ms: float = NEVER
     caught_up_ms: float = NEVER
-    round: int = 0
     _end_at_contact: int = -1
 
     def fetched(self, offset: int, log_end: int, now_ms: float) -> None:

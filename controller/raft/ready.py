@@ -88,11 +88,6 @@ class Ready:
     sends: tuple[Send, ...] = ()
     high_watermark: int | None = None
     role: RoleChange | None = None
-    reads: tuple[tuple[int, int], ...] = ()
-    """(token, offset) of reads asked for with `read_index` that may now be served from state at or above
-    `offset`."""
-    reads_failed: tuple[int, ...] = ()
-    """Tokens of reads that cannot be served here any more: the leadership was lost."""
 
 
 NOTHING = Ready()

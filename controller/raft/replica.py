@@ -44,14 +44,12 @@ class Outbox:
 
     log_writes: list[LogWrite]
     sends: list[Send]
-    reads: list[tuple[int, int]]
-    reads_failed: list[int]
     snapshot_chunk: SnapshotChunk | None = None
     snapshot_install: SnapshotId | None = None
 
     @classmethod
     def empty(cls) -> "Outbox":
-        return cls([], [], [], [])
+        return cls([], [])
 
 
 class Replica:
@@ -233,8 +231,6 @@ class Replica:
             sends=tuple(out.sends),
             high_watermark=high_watermark,
             role=role,
-            reads=tuple(out.reads),
-            reads_failed=tuple(out.reads_failed),
         )
 
     def _changed_state(self) -> QuorumState | None:

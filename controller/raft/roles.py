@@ -102,7 +102,6 @@ class Follower:
     """Not before this moment may the next request leave."""
     download: Download | None = None
     leader_high_watermark: int = 0
-    round: int = 0
     name = "follower"
 
     def deadlines(self) -> Iterator[float]:
@@ -119,15 +118,6 @@ class ParkedFetch:
 
     request: FetchRequest
     deadline_ms: float
-
-
-@dataclass(slots=True)
-class PendingRead:
-    """A read that waits until a majority has answered in `round`."""
-
-    token: int
-    round: int
-    offset: int
 
 
 @dataclass(slots=True)
@@ -150,14 +140,12 @@ class Leader:
     """When to announce the epoch again to voters that do not fetch."""
     check_quorum_ms: float = 0.0
     """When to look whether a majority is still there."""
-    told_news: tuple[int, int, int] = (-1, -1, -1)
-    """Log end, high watermark and round when parked fetches were last looked through."""
+    told_news: tuple[int, int] = (-1, -1)
+    """Log end and high watermark when parked fetches were last looked through."""
     parked: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
     parked_ms: float = math.inf
     """No parked fetch is due before this moment."""
     transfer: Transfer | None = None
-    round: int = 0
-    reads: list[PendingRead] = field(default_factory=list)
     name = "leader"
 
     def deadlines(self) -> Iterator[float]:

@@ -6,7 +6,6 @@ from rookery.controller.raft.calls import Calls
 from rookery.controller.raft.commits import Commits
 from rookery.controller.raft.delivery import Delivery
 from rookery.controller.raft.engine import Engine
-from rookery.controller.raft.reads import Reads
 from rookery.controller.raft.snapshotting import Snapshotting
 from rookery.controller.raft.transport import Transport
 from rookery.core.clock import Clock
@@ -17,7 +16,6 @@ class Running:
     engine: Engine
     calls: Calls
     commits: Commits
-    reads: Reads
     delivery: Delivery
     snapshotting: Snapshotting
     transport: Transport

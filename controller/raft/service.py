@@ -1,9 +1,5 @@
-"""The incoming half of Raft over gRPC: checks the caller, asks the node, answers.
+"""The incoming half of Raft over gRPC: checks the caller, asks the node, answers."""
 
-A Fetch is held open while there is no news; `presence` makes of that who is there and who is gone.
-"""
-
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol, TypeVar
 
@@ -14,7 +10,6 @@ from rookery.controller.access import Access, Context
 from rookery.controller.raft import messages as m
 from rookery.controller.raft import translation as to_wire
 from rookery.controller.raft.batches import directory_of, voter_of
-from rookery.controller.raft.presence import Presence
 from rookery.controller.raft.voters import ReplicaKey, Voter
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.metadata.image import FeatureRange
@@ -57,16 +52,11 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         self._node = node
         self._access = access
         self._held_ms_max = held_ms_max
-        self.presence = Presence(self._leads)
         self.features: dict[int, tuple[FeatureRange, ...]] = {}
         """What voters told of their releases when they fetched."""
 
     def register(self, server: grpc.aio.Server) -> None:
         raft_pb2_grpc.add_RaftServicer_to_server(self, server)  # type: ignore[no-untyped-call]
-
-    def on_peer_closed(self, hook: Callable[[int], None]) -> None:
-        """Call `hook` with a node's id when this node leads and that one's connection closes or falls silent."""
-        self.presence.on_closed(hook)
 
     async def Vote(self, request: pb.VoteRequest, context: Context) -> pb.VoteResponse:
         response = await self._step(request.caller, context, lambda n: to_wire.read_vote_request(request, n))
@@ -84,7 +74,6 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         await self._check(request.caller, context)
         caller_id = request.caller.node_id
         held_ms = min(max(request.max_wait_ms, 0), self._held_ms_max)
-        self.presence.asked(caller_id)
         try:
             votes = self._node.votes(caller_id)
             if votes:
@@ -96,25 +85,19 @@ class RaftService(raft_pb2_grpc.RaftServicer):
                 held_ms=held_ms,
                 max_bytes=request.max_bytes,
             )
-        except asyncio.CancelledError:
-            self.presence.cut(caller_id)
-            raise
         except _FAILURES as error:
             await _fail(context, error)
             raise
-        self.presence.answered(caller_id)
         return to_wire.fetch_response(response, records, start)
 
     async def FetchSnapshot(
         self, request: pb.FetchSnapshotRequest, context: Context
     ) -> AsyncIterator[pb.SnapshotChunk]:
-        self.presence.asked(request.caller.node_id)
         response = await self._step(
             request.caller, context, lambda n: to_wire.read_snapshot_request(request, n)
         )
         for piece in to_wire.snapshot_pieces(_of(m.FetchSnapshotResponse, response), PIECE_BYTES):
             yield piece
-        self.presence.answered(request.caller.node_id)
 
     async def AddVoter(self, request: pb.AddVoterRequest, context: Context) -> pb.ChangeVotersResponse:
         await self._check_admin(request.caller, context)
@@ -172,11 +155,6 @@ class RaftService(raft_pb2_grpc.RaftServicer):
             return pb.ChangeVotersResponse(error=error.code, message=text, leader=self._node.leader_hint())
         return pb.ChangeVotersResponse(leader=self._node.leader_hint())
 
-    def _leads(self) -> bool:
-        try:
-            return self._node.leader_hint().id == self._access.node_id
-        except NotServingError:
-            return False
 
 
 class NotServingError(Exception):

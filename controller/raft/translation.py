@@ -117,7 +117,6 @@ def fetch_request(
         high_watermark=request.high_watermark,
         max_wait_ms=request.max_wait_ms,
         max_bytes=max_bytes,
-        round=request.round,
         features=[feature._asdict() for feature in speaker.features],
     )
 
@@ -137,7 +136,6 @@ def read_fetch_request(request: pb.FetchRequest, correlation: int, max_wait_ms: 
         request.log_end.epoch,
         request.high_watermark,
         min(max(request.max_wait_ms, 0), max_wait_ms),
-        request.round,
     )
 
 
@@ -240,7 +238,6 @@ def fetch_response(response: m.FetchResponse, records: bytes, log_start_offset: 
         diverging=None if diverging is None else _position(diverging.end_offset, diverging.epoch),
         snapshot=None if snapshot is None else _position(snapshot.end_offset, snapshot.epoch),
         records=records,
-        round=response.round,
     )
 
 
@@ -263,7 +260,6 @@ def read_fetch_response(request: m.FetchRequest, response: pb.FetchResponse) -> 
         snapshot if response.HasField("snapshot") else None,
         m.Refusal(response.error),
         leader.endpoint,
-        response.round,
     )
 
 

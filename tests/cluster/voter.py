@@ -39,7 +39,6 @@ class Words:
         self.epoch = -1
         self.leader = (-1, 0)
         self.waiting: dict[str, asyncio.Future[int]] = {}
-        self.peers_closed: list[int] = []
         self.news = asyncio.Event()
         self._leads = leads
 
@@ -79,7 +78,6 @@ class SideDoor:
         self._plane = plane
         self._words = words
         self._metrics = metrics
-        plane.node.service.on_peer_closed(words.peers_closed.append)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
@@ -143,7 +141,6 @@ class SideDoor:
             "count": len(words.words),
             "digest": words.digest(),
             "end": words.end.end_offset,
-            "peers_closed": words.peers_closed,
         }
 
 

@@ -142,11 +142,6 @@ def half(members: int) -> int:
     return max(1, members // 2)
 
 
-def confirm_reads_at_once(r: Replica, role: Leader) -> None:
-    r.out.reads.extend((read.token, read.offset) for read in role.reads)
-    role.reads.clear()
-
-
 # -- log -----------------------------------------------------------------------------------------------------
 
 
@@ -318,12 +313,6 @@ def _all() -> Iterator[Mutant]:
         "KAFKA-15489: a leader that cannot hear a majority stays in office",
         ("R10",),
         ((leading, "quorum_contact_ms", never_silent),),
-    )
-    yield Mutant(
-        "read-without-round",
-        "a read is called fresh without asking a majority",
-        ("R16",),
-        ((leading, "confirm_reads", confirm_reads_at_once),),
     )
     yield Mutant(
         "epoch-of-fetch-unchecked",

@@ -33,7 +33,6 @@ class Nemesis:
         self._loop, self._network, self._rng, self._swarm = loop, network, rng, swarm
         self._nodes, self._oracles, self._bootstrap = nodes, oracles, bootstrap
         self._directories = 1000
-        self._tokens = 0
         for fault in swarm.faults:
             self._schedule(fault)
 
@@ -134,16 +133,6 @@ class Nemesis:
         for leader in self._leaders():
             if leader.core is not None:
                 leader.take(leader.core.transfer_leadership(leader.local_ms(), for_good=False))
-
-    def _read(self) -> None:
-        for leader in self._leaders():
-            if leader.core is not None:
-                self._tokens += 1
-                leader.reads[self._tokens] = self._oracles.committed_end
-                try:
-                    leader.take(leader.core.read_index(self._tokens, leader.local_ms()))
-                except RaftRefusedError:
-                    del leader.reads[self._tokens]
 
     def _membership(self) -> None:
         for leader in self._leaders():

@@ -83,7 +83,6 @@ class SimNode:
         self.download = bytearray()
         self.heard_ms: dict[ReplicaKey, float] = {}
         self.votes_asked: dict[tuple[int, int], VoteRequest] = {}
-        self.reads: dict[int, int] = {}
         self.leading_since_ms = 0.0
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -253,10 +252,6 @@ class SimNode:
             self._take_role(ready.role)
         if ready.high_watermark is not None:
             self._commit(ready.high_watermark)
-        for token, offset in ready.reads:
-            self.world.oracles.on_read(self, self.reads.pop(token), offset)
-        for token in ready.reads_failed:
-            self.reads.pop(token)
 
     def _write(self, truncate_to: int | None, batches: tuple[Batch, ...]) -> None:
         oracles = self.world.oracles

@@ -206,15 +206,7 @@ class Oracles:
         in_office = isinstance(role, Leader) or (isinstance(role, Follower) and role.heard)
         ensure(not in_office, "R11", f"{node.disk.key} wants an election, though it is {role}")
 
-    # -- fresh reads, liveness of the leader -----------------------------------------------------------------
-
-    def on_read(self, node: "SimNode", committed_when_asked: int, offset: int) -> None:
-        ensure(
-            offset >= committed_when_asked,
-            "R16",
-            f"{node.disk.key} calls {offset} fresh, but {committed_when_asked} was committed when it was asked",
-        )
-
+    # -- liveness of the leader ------------------------------------------------------------------------------
 
     def on_watch(self, node: "SimNode", now_ms: float, patience_ms: float) -> None:
         """From time to time, of a leader that is neither paused nor behind with its work."""

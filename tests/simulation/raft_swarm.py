@@ -105,6 +105,5 @@ def draw_faults(rng: Random, scale: float) -> dict[str, float]:
         "transfer": (1500.0, 5000.0),
         "membership": (300.0, 1000.0, 3000.0),
         "wipe": (4000.0, 8000.0),
-        "read": (200.0, 1000.0),
     }
     return {name: rng.choice(choices) * scale for name, choices in means.items() if rng.random() < 0.4}

@@ -19,7 +19,7 @@ FIRST_SEED = 10_000
 
 
 @pytest.mark.invariant("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R13", "R14")
-@pytest.mark.invariant("R15", "R16", "R18", "R19", "R20")
+@pytest.mark.invariant("R15", "R18", "R19", "R20")
 @pytest.mark.parametrize("part", range(SLICES))
 def test_no_seed_breaks_an_invariant(part: int) -> None:
     first = FIRST_SEED + part * SEEDS_PER_SLICE

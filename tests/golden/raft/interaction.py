@@ -188,9 +188,6 @@ class Interaction:
     def do_transfer(self, id: str, for_good: str = "") -> None:
         self._do(int(id), self._core(id).transfer_leadership(self.now_ms, for_good=bool(for_good)))
 
-    def do_read(self, id: str, token: str) -> None:
-        self._do(int(id), self._core(id).read_index(int(token), self.now_ms))
-
     def do_snapshot(self, id: str) -> None:
         """Snapshot everything committed and delete the log behind it."""
         node, core = self.nodes[int(id)], self._core(id)
@@ -264,10 +261,6 @@ class Interaction:
                 self._say(f"{id} cuts its log to {write.truncate_to}")
             if write.batches:
                 self._say(f"{id} appends {', '.join(_batch(batch) for batch in write.batches)}")
-        for token, offset in ready.reads:
-            self._say(f"{id} read {token} may be served at {offset}")
-        for token in ready.reads_failed:
-            self._say(f"{id} read {token} failed")
 
     def _flush(self, id: int, node: Node) -> None:
         if node.disk.waiting and node.core is not None:

@@ -33,7 +33,7 @@ def desk() -> Desk:
     return desk
 
 
-@pytest.mark.invariant("M2")
+@pytest.mark.invariant("M2", "R16")
 def test_an_answer_waits_for_the_commit(desk: Desk) -> None:
     answers = desk.submit(CREATE_A)
     assert answers == []
@@ -43,7 +43,7 @@ def test_an_answer_waits_for_the_commit(desk: Desk) -> None:
     assert desk.controller.committed.topic("a") is not None
 
 
-@pytest.mark.invariant("M2")
+@pytest.mark.invariant("M2", "R16")
 def test_a_refusal_that_rests_on_something_uncommitted_waits_too(desk: Desk) -> None:
     first, second = desk.submit(CREATE_A), desk.submit(CREATE_A)
     assert (first, second) == ([], [])
@@ -51,7 +51,7 @@ def test_a_refusal_that_rests_on_something_uncommitted_waits_too(desk: Desk) -> 
     assert [answer.topics[0].error for answer in first + second] == [0, 36]
 
 
-@pytest.mark.invariant("M2")
+@pytest.mark.invariant("M2", "R16")
 def test_an_error_of_the_whole_request_waits_too(desk: Desk) -> None:
     desk.submit(CREATE_A)
     refused = desk.submit(q.AllocateProducerIdsRequest(1, 12345))

@@ -170,8 +170,6 @@ def joined(first: Ready, then: Ready) -> Ready:
         sends=first.sends + then.sends,
         high_watermark=then.high_watermark if then.high_watermark is not None else first.high_watermark,
         role=then.role or first.role,
-        reads=first.reads + then.reads,
-        reads_failed=first.reads_failed + then.reads_failed,
     )
 
 

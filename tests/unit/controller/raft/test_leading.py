@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.core import LogSummary
-from rookery.controller.raft.errors import NotLeaderError, NotReadyError, TooManyPendingError
+from rookery.controller.raft.errors import NotLeaderError, NotReadyError
 from rookery.controller.raft.messages import (
     BatchKind,
     BeginEpochRequest,
@@ -210,11 +209,9 @@ def test_alone_it_never_resigns() -> None:
 
 def test_whoever_waits_is_told_when_it_steps_down() -> None:
     one = led()
-    one.took(one.core.read_index(77, one.now_ms))
-    one.fetched(9, correlation=6, round=1)
+    one.fetched(9, correlation=6)
     ready = one.step(VoteRequest(3, 1, 9, key(3), key(1), last_epoch=9, log_end=9, pre_vote=False))
     assert [r.correlation for _, r in sent(ready, FetchResponse) if r.refusal is not Refusal.NONE] == [6]
-    assert ready.reads_failed == (77,)
 
 
 def test_a_fetch_in_a_higher_epoch_ends_its_own() -> None:
@@ -265,23 +262,6 @@ def test_a_single_voter_has_nobody_to_hand_over_to() -> None:
     one.propose()
     one.took(one.core.transfer_leadership(one.now_ms, for_good=True))
     assert one.role == "unattached"
-
-
-@pytest.mark.invariant("R16")
-def test_a_read_is_fresh_when_a_majority_has_answered_after_it_was_asked() -> None:
-    one = led()
-    one.took(one.core.read_index(7, one.now_ms))
-    assert one.fetched(2, round=0).reads == ()
-    assert one.fetched(9, round=1).reads == ()
-    assert one.fetched(2, round=1).reads == ((7, 2),)
-
-
-def test_waiting_reads_are_bounded() -> None:
-    one = led(config=RaftConfig(pending_reads_max=2))
-    for token in range(2):
-        one.took(one.core.read_index(token, one.now_ms))
-    with pytest.raises(TooManyPendingError):
-        one.core.read_index(3, one.now_ms)
 
 
 def test_proposals_name_their_epoch() -> None:

@@ -84,31 +84,6 @@ async def test_anybody_may_ask_who_is_in_the_quorum(tmp_path: Path) -> None:
         assert {voter.endpoint for voter in found.voters} == {member.endpoint for member in cluster.members}
 
 
-async def test_a_closed_connection_of_a_held_fetch_is_noticed_at_once(tmp_path: Path) -> None:
-    async with nodes(tmp_path, 1) as cluster:
-        leader = await cluster.leader()
-        closed: list[int] = []
-        leader.node.service.on_peer_closed(closed.append)
-        channel, stub = stub_of(leader)
-        request = pb.FetchRequest(
-            caller=caller(),
-            epoch=leader.words.leader[1],
-            log_end=pb.LogPosition(offset=0),
-            max_wait_ms=10_000,
-            max_bytes=1 << 20,
-            in_memory=True,
-        )
-        first = await stub.Fetch(request, timeout=5)
-        request.log_end.offset, request.log_end.epoch = first.high_watermark, first.leader.epoch
-        request.high_watermark, request.round = first.high_watermark, first.round
-        held = stub.Fetch(request, timeout=20)
-        await until("the leader holds the fetch", lambda: leader.node.running().calls.waiting > 0)
-        closed.clear()  # between two fetches a caller may have seemed gone
-        await channel.close()
-        held.cancel()
-        await until("the leader noticed", lambda: closed == [77])
-
-
 async def test_a_busy_port_is_named(tmp_path: Path) -> None:
     async with nodes(tmp_path, 1) as cluster:
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])

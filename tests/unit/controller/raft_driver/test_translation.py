@@ -28,7 +28,7 @@ def sent(message: Any) -> Any:
 VOTE = m.VoteRequest(1, 5, 7, ME, YOU, 6, 100, True)
 BEGIN = m.BeginEpochRequest(1, 5, 7, ME, ReplicaKey(2, UNKNOWN_DIRECTORY), "host:1")
 END = m.EndEpochRequest(1, 5, 7, 1, (YOU, ReplicaKey(3, UUID(int=33))))
-FETCH = m.FetchRequest(1, 5, 7, ME, 100, 6, 90, 400, 3)
+FETCH = m.FetchRequest(1, 5, 7, ME, 100, 6, 90, 400)
 SNAPSHOT = m.FetchSnapshotRequest(1, 5, 7, ME, SnapshotId(50, 4), 4096)
 
 
@@ -58,7 +58,7 @@ def test_responses_come_back() -> None:
 
 
 def test_fetched_records_come_back() -> None:
-    empty = m.FetchResponse(2, 5, 7, 2, 100, 6, 95, 100, round=3)
+    empty = m.FetchResponse(2, 5, 7, 2, 100, 6, 95, 100)
     assert to_wire.read_fetch_response(FETCH, sent(to_wire.fetch_response(empty, b"", 0))) == empty
     diverging = replace(empty, diverging=m.EpochEnd(4, 80))
     assert to_wire.read_fetch_response(FETCH, sent(to_wire.fetch_response(diverging, b"", 0))) == diverging
