@@ -1,7 +1,7 @@
 """How a broker talks to the active controller: the only gRPC caller in a broker.
 
     client = ControllerClient(cluster_id, node_id, ["10.0.0.1:9093", "10.0.0.2:9093"])
-    reply = await client.call(HeartbeatRequest(...))
+    reply = await client.ask(HeartbeatRequest(...))
 
 It finds the active controller (any controller asked names the one it knows) and repeats a request until it is
 answered or its time is over. Requests are idempotent by epoch: a repetition of what was already carried out is
@@ -10,7 +10,6 @@ refused or answered the same, never done twice.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import cycle
 from typing import Any, TypeVar
 from uuid import UUID
@@ -45,8 +44,7 @@ PAUSE_S = (0.02, 0.25)
 ATTEMPT_S = 2.0
 """A controller that takes a call and does not answer is given up after this time."""
 ANSWER_S = 30.0
-"""But a change that a user asked for is waited for: asked a second time, the controller would refuse most of them
-because they are made already. That a controller is gone is noticed by its connection, within seconds."""
+"""But the answer to a `Change` is waited for. A controller that is gone is noticed by its connection, within seconds."""
 HOLD_S = 3600.0
 CHANNELS_MAX = 16
 ISR_CHANGES_MAX = 1000
@@ -95,9 +93,13 @@ class ControllerClient:
         """Where the active controller is believed to be."""
         return self._address
 
-    async def call(self, request: Any, *, timeout_s: float = 30.0, attempt_s: float = ATTEMPT_S) -> Any:
+    async def ask(self, request: q.Request[R], *, timeout_s: float = ANSWER_S, attempt_s: float | None = None) -> R:
         """The reply to one of core.metadata.requests. Raises the controller's KafkaError, or
-        RequestTimedOutError when no active controller answered in time."""
+        RequestTimedOutError when no active controller answered in time. An attempt takes as long as the kind of the
+        request allows, unless `attempt_s` says otherwise."""
+        if attempt_s is None:
+            attempt_s = ANSWER_S if isinstance(request, q.Change) else ATTEMPT_S
+        request = request.identified(self._new_id)
         self._release.check_request(type(request), self._level())
         method = BY_REQUEST[type(request)]
         message = method.request.to_message(request)
@@ -108,61 +110,23 @@ class ControllerClient:
         last: Exception | None = None
         while (left := deadline - loop.time()) > 0:
             try:
-                return await self._attempt(method, message, min(left, attempt_s))
+                reply: R = await self._attempt(method, message, min(left, attempt_s))
+                return reply
             except (NotControllerError, grpc.aio.AioRpcError) as error:
                 last = error
             await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
             pause_s = min(2 * pause_s, PAUSE_S[1])
         raise RequestTimedOutError(f"{method.name}: no active controller answered in {timeout_s} s; {_why(last)}")
 
-    async def change(self, request: Any) -> Any:
-        """`call` for what users ask for: repeated only if the connection broke or the controller does not lead."""
-        return await self.call(request, timeout_s=ANSWER_S, attempt_s=ANSWER_S)
-
     async def close(self) -> None:
         channels, self._channels = self._channels, {}
         for channel in channels.values():
             await channel.close()
 
-    # -- what handlers ask
-
-    async def create_topics(self, request: q.CreateTopicsRequest) -> q.CreateTopicsReply:
-        """The ids of the topics are drawn here, once for all attempts: when an attempt's answer is lost, the next one
-        is answered for the topics that it made."""
-        topics = tuple(replace(topic, topic_id=self._new_id()) for topic in request.topics)
-        return _as(q.CreateTopicsReply, await self.change(replace(request, topics=topics)))
-
-    async def delete_topics(self, request: q.DeleteTopicsRequest) -> q.DeleteTopicsReply:
-        return _as(q.DeleteTopicsReply, await self.change(request))
-
-    async def create_partitions(self, request: q.CreatePartitionsRequest) -> q.CreatePartitionsReply:
-        return _as(q.CreatePartitionsReply, await self.change(request))
-
-    async def alter_configs(self, request: q.AlterConfigsRequest) -> q.AlterConfigsReply:
-        return _as(q.AlterConfigsReply, await self.change(request))
-
-    async def elect_leaders(self, request: q.ElectLeadersRequest) -> q.ElectLeadersReply:
-        return _as(q.ElectLeadersReply, await self.change(request))
-
-    async def reassign_partitions(self, request: q.ReassignPartitionsRequest) -> q.ReassignPartitionsReply:
-        return _as(q.ReassignPartitionsReply, await self.change(request))
-
-    async def list_reassignments(self, request: q.ListReassignmentsRequest) -> q.ListReassignmentsReply:
-        return _as(q.ListReassignmentsReply, await self.call(request))
-
-    async def update_features(self, request: q.UpdateFeaturesRequest) -> q.UpdateFeaturesReply:
-        return _as(q.UpdateFeaturesReply, await self.change(request))
-
-    async def alter_client_quotas(self, request: q.AlterClientQuotasRequest) -> q.AlterClientQuotasReply:
-        return _as(q.AlterClientQuotasReply, await self.change(request))
-
-    async def unregister_broker(self, request: q.UnregisterBrokerRequest) -> q.UnregisterBrokerReply:
-        return _as(q.UnregisterBrokerReply, await self.change(request))
-
     async def allocate_producer_ids(self) -> range:
         """A block of producer ids that nobody else was given or will be."""
         request = q.AllocateProducerIdsRequest(self._node_id, self.broker_epoch)
-        reply = _as(q.AllocateProducerIdsReply, await self.call(request))
+        reply = await self.ask(request)
         return range(reply.first, reply.first + reply.count)
 
     async def describe_quorum(self, timeout_s: float = 30.0) -> QuorumView:
@@ -186,15 +150,13 @@ class ControllerClient:
             await asyncio.sleep(min(PAUSE_S[0], max(0.0, deadline - loop.time())))
         raise RequestTimedOutError(f"DescribeQuorum: no leader answered in {timeout_s} s; {_why(last)}")
 
-    # -- what the broker itself asks
-
     async def hold_session(self) -> None:
         """Keep a call open at the active controller for as long as this task lives: by its end the controller
         learns at once that the broker is gone. Raises StaleBrokerEpochError when it must register anew."""
         while True:
             request = q.HoldSessionRequest(self._node_id, self.broker_epoch)
             try:
-                await self.call(request, timeout_s=HOLD_S, attempt_s=HOLD_S)
+                await self.ask(request, timeout_s=HOLD_S, attempt_s=HOLD_S)
             except RequestTimedOutError:
                 continue
 
@@ -202,7 +164,7 @@ class ControllerClient:
         self, assignments: Sequence[q.DirectoryAssignment]
     ) -> tuple[q.PartitionAnswer, ...]:
         request = q.AssignReplicasToDirsRequest(self._node_id, self.broker_epoch, tuple(assignments))
-        return _as(q.AssignReplicasToDirsReply, await self.call(request)).partitions
+        return (await self.ask(request)).partitions
 
     async def alter_partition(self, change: q.IsrChange) -> ErrorCode:
         """Propose an ISR and return the answer. One request is in flight at a time; it takes along what others
@@ -221,7 +183,7 @@ class ControllerClient:
             self._node_id, self.broker_epoch, tuple(change for change, _ in taken)
         )
         try:
-            reply = _as(q.AlterPartitionReply, await self.call(request))
+            reply = await self.ask(request)
         except KafkaError as error:
             for _, answer in taken:
                 _fail(answer, error)
@@ -297,12 +259,6 @@ def _quorum_replica(replica: raft_pb2.Replica) -> QuorumReplica:
         replica.last_fetch_ms,
         replica.last_caught_up_ms,
     )
-
-
-def _as(kind: type[R], reply: Any) -> R:
-    if not isinstance(reply, kind):
-        raise TypeError(f"the controller answered with {type(reply).__name__}, not {kind.__name__}")
-    return reply
 
 
 def _fail(answer: asyncio.Future[ErrorCode], error: KafkaError) -> None:

@@ -10,22 +10,23 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from rookery.core.errors import DuplicateBrokerRegistrationError, KafkaError, StaleBrokerEpochError
 from rookery.core.logs import get_logger
 from rookery.core.metadata.image import Endpoint, FeatureRange, Image
 from rookery.core.metadata.requests import (
-    HeartbeatReply,
     HeartbeatRequest,
     RegisterBrokerReply,
     RegisterBrokerRequest,
+    Request,
 )
 from rookery.core.service import Service
 
 NO_EPOCH = -1
 RETRY_S = 0.1
+R = TypeVar("R")
 _log = get_logger("broker.lifecycle")
 
 
@@ -43,7 +44,7 @@ class BrokerState(IntEnum):
 class ControllerAsk(Protocol):
     """The active controller, wherever it is."""
 
-    async def call(self, request: Any, *, timeout_s: float = 30.0) -> Any: ...
+    async def ask(self, request: Request[R], *, timeout_s: float = 30.0) -> R: ...
 
     broker_epoch: int
 
@@ -187,13 +188,13 @@ class Lifecycle(Service):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    async def _insist(self, request: Any, timeout_s: float) -> Any:
+    async def _insist(self, request: Request[R], timeout_s: float) -> R:
         """Ask until the controller answers; a refusal that will not pass is raised. The session of a predecessor
         that was killed may take its time to end."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             try:
-                return await self._controller.call(request, timeout_s=timeout_s)
+                return await self._controller.ask(request, timeout_s=timeout_s)
             except KafkaError as error:
                 passed = asyncio.get_running_loop().time() > deadline
                 passes = error.retriable or isinstance(error, DuplicateBrokerRegistrationError)
@@ -243,7 +244,7 @@ class Lifecycle(Service):
             offline_log_dirs=self._offline_dirs(),
         )
         try:
-            reply: HeartbeatReply = await self._controller.call(
+            reply = await self._controller.ask(
                 request, timeout_s=self._membership.heartbeat_s * 2
             )
         except StaleBrokerEpochError as error:

@@ -90,7 +90,7 @@ class CoordinatorFinder:
     async def _ask_controller(self) -> None:
         name = self._topic.name
         try:
-            reply = await self._controller.create_topics(CreateTopicsRequest((self._topic.new(),)))
+            reply = await self._controller.ask(CreateTopicsRequest((self._topic.new(),)))
             answer = reply.topics[0]
             if answer.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 await self._cluster.until(lambda image: name in image.topic_ids, VISIBLE_WITHIN_S)

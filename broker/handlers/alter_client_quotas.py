@@ -31,7 +31,7 @@ class AlterClientQuotasHandler:
     async def handle(self, request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse:
         asked = AskController(tuple(map(_alteration, request.entries)), request.validate_only)
         try:
-            reply = await self._controller.alter_client_quotas(asked)
+            reply = await self._controller.ask(asked)
         except KafkaError as error:
             failed = (QuotaAnswer(one.entity, error.code, error.message) for one in asked.alterations)
             reply = AlterClientQuotasReply(tuple(failed))

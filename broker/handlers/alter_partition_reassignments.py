@@ -27,7 +27,7 @@ class AlterPartitionReassignmentsHandler:
     async def handle(
         self, request: AlterPartitionReassignmentsRequest, call: Call
     ) -> AlterPartitionReassignmentsResponse:
-        ask = self._controller.reassign_partitions(
+        ask = self._controller.ask(
             ReassignPartitionsRequest(_moves(request), request.allow_replication_factor_change)
         )
         try:

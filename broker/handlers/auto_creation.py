@@ -55,7 +55,7 @@ class AutoCreation:
 
     async def _create(self, names: list[str]) -> None:
         try:
-            reply = await self._controller.create_topics(
+            reply = await self._controller.ask(
                 CreateTopicsRequest(tuple(NewTopic(name) for name in names))
             )
             for topic in reply.topics:

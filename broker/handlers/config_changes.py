@@ -35,7 +35,7 @@ class ConfigChanges:
         """An answer per resource. With `replace`, options that are not named return to their defaults."""
         request = AlterConfigsRequest(tuple(alterations), validate_only, replace)
         try:
-            reply = await self._controller.alter_configs(request)
+            reply = await self._controller.ask(request)
         except KafkaError as error:
             return tuple(_refusal(alteration, error) for alteration in alterations)
         if not validate_only:

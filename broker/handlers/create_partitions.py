@@ -49,7 +49,7 @@ class CreatePartitionsHandler:
             return lambda image: all(_partitions(image, name) >= counts[name] for name in grown)
 
         try:
-            ask = self._controller.create_partitions(AskController(asked, request.validate_only))
+            ask = self._controller.ask(AskController(asked, request.validate_only))
             reply = await decide(ask, request.timeout_ms, self._cluster, visible)
         except KafkaError as error:
             topics = [TopicAnswer(topic.name, error=error.code, message=error.message) for topic in asked]

@@ -54,7 +54,7 @@ class CreateTopicsHandler:
         mutations = Mutations(self._quotas, call, strict_from=STRICT_FROM, free=request.validate_only)
         topics, held = mutations.split(tuple(map(_new_topic, request.topics)), self._size)
         visible = _nothing if request.validate_only else _created
-        ask = self._controller.create_topics(AskController(topics, request.validate_only))
+        ask = self._controller.ask(AskController(topics, request.validate_only))
         try:
             reply = await decide(ask, request.timeout_ms, self._cluster, visible)
         except KafkaError as error:

@@ -41,7 +41,7 @@ class DeleteTopicsHandler:
         before = self._cluster.image
         mutations = Mutations(self._quotas, call, strict_from=STRICT_FROM)
         topics, held = mutations.split(asked, lambda one: _partitions(before, one.name, one.topic_id))
-        ask = self._controller.delete_topics(AskController(topics))
+        ask = self._controller.ask(AskController(topics))
         try:
             reply = await decide(ask, request.timeout_ms, self._cluster, lambda reply: _gone(reply, before))
         except KafkaError as error:

@@ -42,7 +42,7 @@ class ElectLeadersHandler:
             return lambda image: all(_epoch(image, one) != _epoch(before, one) for one in elected)
 
         try:
-            ask = self._controller.elect_leaders(_asked(request))
+            ask = self._controller.ask(_asked(request))
             reply = await decide(ask, request.timeout_ms, self._cluster, visible)
         except KafkaError as error:
             call.error(error.code)

@@ -34,7 +34,7 @@ class ListPartitionReassignmentsHandler:
         )
         ask = ListReassignmentsRequest(named, request.topics is None)
         try:
-            reply = await self._controller.list_reassignments(ask)
+            reply = await self._controller.ask(ask)
         except KafkaError as error:
             call.error(error.code)
             return ListPartitionReassignmentsResponse(

@@ -34,7 +34,7 @@ class UnregisterBrokerHandler:
             return lambda image: known is None or image.brokers.get(request.broker_id) != known
 
         try:
-            ask = self._controller.unregister_broker(AskController(request.broker_id))
+            ask = self._controller.ask(AskController(request.broker_id))
             await decide(ask, TIMEOUT_MS, self._cluster, gone)
         except KafkaError as error:
             call.error(error.code)

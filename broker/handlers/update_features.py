@@ -41,7 +41,7 @@ class UpdateFeaturesHandler:
 
         try:
             updates = tuple(_update(update, call.version) for update in request.feature_updates)
-            ask = self._controller.update_features(AskController(updates, request.validate_only))
+            ask = self._controller.ask(AskController(updates, request.validate_only))
             reply = await decide(ask, request.timeout_ms, self._cluster, visible)
         except KafkaError as error:
             call.error(error.code)

@@ -4,14 +4,34 @@ A request as a whole fails with an error (`KafkaError`); a request about several
 them with an error code, 0 meaning done. An answer is sent only after what it tells is committed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Generic, Self, TypeVar
 from uuid import UUID
 
 from rookery.core.metadata.image import Endpoint, FeatureRange, LeaderRecoveryState, QuotaEntity
 from rookery.core.types import NO_TOPIC_ID
 
 UNKNOWN_EPOCH = -1
+R = TypeVar("R")
+
+
+class Request(Generic[R]):
+    """Answered with an `R`. Asked again when no controller answers within seconds."""
+
+    __slots__ = ()
+
+    def identified(self, new_id: Callable[[], UUID]) -> Self:
+        """The request with the ids that must be the same in all of its attempts."""
+        return self
+
+
+class Change(Request[R]):
+    """What a user asked for. Its answer is waited for: asked a second time, the controller would refuse most of them
+    because they are made already."""
+
+    __slots__ = ()
 
 
 class ElectionType(IntEnum):
@@ -38,7 +58,7 @@ class UpgradeType(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterBrokerRequest:
+class RegisterBrokerRequest(Request["RegisterBrokerReply"]):
     """`previous_broker_epoch` is what the clean-shutdown marker holds; -1 where there is none."""
 
     cluster_id: str
@@ -57,7 +77,7 @@ class RegisterBrokerReply:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatRequest:
+class HeartbeatRequest(Request["HeartbeatReply"]):
     broker_id: int
     broker_epoch: int
     metadata_offset: int
@@ -74,7 +94,7 @@ class HeartbeatReply:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldSessionRequest:
+class HoldSessionRequest(Request["HoldSessionReply"]):
     """Stays unanswered while the broker is connected: when it breaks off, the broker is gone."""
 
     broker_id: int
@@ -87,7 +107,7 @@ class HoldSessionReply:
 
 
 @dataclass(frozen=True, slots=True)
-class UnregisterBrokerRequest:
+class UnregisterBrokerRequest(Change["UnregisterBrokerReply"]):
     broker_id: int
 
 
@@ -97,7 +117,7 @@ class UnregisterBrokerReply:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocateProducerIdsRequest:
+class AllocateProducerIdsRequest(Request["AllocateProducerIdsReply"]):
     broker_id: int
     broker_epoch: int
 
@@ -137,7 +157,7 @@ class PartitionAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterPartitionRequest:
+class AlterPartitionRequest(Request["AlterPartitionReply"]):
     broker_id: int
     broker_epoch: int
     partitions: tuple[IsrChange, ...]
@@ -156,7 +176,7 @@ class DirectoryAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class AssignReplicasToDirsRequest:
+class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsReply"]):
     broker_id: int
     broker_epoch: int
     assignments: tuple[DirectoryAssignment, ...]
@@ -182,7 +202,7 @@ class NamedPartitionAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class ElectLeadersRequest:
+class ElectLeadersRequest(Change["ElectLeadersReply"]):
     election_type: ElectionType
     partitions: tuple[NamedPartition, ...] = ()
     all_partitions: bool = False
@@ -203,7 +223,7 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True)
-class ReassignPartitionsRequest:
+class ReassignPartitionsRequest(Change["ReassignPartitionsReply"]):
     partitions: tuple[Reassignment, ...]
     allow_replication_factor_change: bool = True
 
@@ -214,7 +234,7 @@ class ReassignPartitionsReply:
 
 
 @dataclass(frozen=True, slots=True)
-class ListReassignmentsRequest:
+class ListReassignmentsRequest(Request["ListReassignmentsReply"]):
     partitions: tuple[NamedPartition, ...] = ()
     all_partitions: bool = True
 
@@ -272,9 +292,13 @@ class TopicAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopicsRequest:
+class CreateTopicsRequest(Change["CreateTopicsReply"]):
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
+
+    def identified(self, new_id: Callable[[], UUID]) -> Self:
+        """When the answer to an attempt is lost, the next attempt is answered for the topics that it made."""
+        return replace(self, topics=tuple(replace(topic, topic_id=new_id()) for topic in self.topics))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +315,7 @@ class TopicReference:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Change["DeleteTopicsReply"]):
     topics: tuple[TopicReference, ...]
 
 
@@ -310,7 +334,7 @@ class TopicGrowth:
 
 
 @dataclass(frozen=True, slots=True)
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(Change["CreatePartitionsReply"]):
     topics: tuple[TopicGrowth, ...]
     validate_only: bool = False
 
@@ -348,7 +372,7 @@ class ConfigAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterConfigsRequest:
+class AlterConfigsRequest(Change["AlterConfigsReply"]):
     """With `replace`, options that are not named return to their defaults (the older AlterConfigs API)."""
 
     resources: tuple[ConfigAlteration, ...]
@@ -378,7 +402,7 @@ class FeatureAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateFeaturesRequest:
+class UpdateFeaturesRequest(Change["UpdateFeaturesReply"]):
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
 
@@ -415,7 +439,7 @@ class QuotaAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterClientQuotasRequest:
+class AlterClientQuotasRequest(Change["AlterClientQuotasReply"]):
     alterations: tuple[QuotaAlteration, ...]
     validate_only: bool = False
 

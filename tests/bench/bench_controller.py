@@ -217,7 +217,7 @@ async def real_controllers() -> None:
                 async def create(numbers: Iterator[int] = numbers, together: int = together) -> None:
                     for number in numbers:
                         topic = q.NewTopic(f"b{together}-{number}", 1, 3)
-                        await client.create_topics(q.CreateTopicsRequest((topic,)))
+                        await client.ask(q.CreateTopicsRequest((topic,)))
 
                 await asyncio.gather(*(create() for _ in range(together)))
                 rate = count / (time.monotonic() - begun)

@@ -211,7 +211,7 @@ async def run(folder: str) -> None:
     broker = OneBroker(disk=FileDisk(), folder=folder, scheduler=(loop := FakeScheduler()))
     broker.register(9092)
     topics = [NewTopic(name, count, 1) for name, count in PARTITIONS.items()]
-    await broker.cluster.create_topics(CreateTopicsRequest(tuple(topics)))
+    await broker.cluster.ask(CreateTopicsRequest(tuple(topics)))
     bench = Bench(broker, loop)
     for acks in (1, -1):
         small = frame(PRODUCE, 9, produce_request("one", batch(1, 100), acks=acks))

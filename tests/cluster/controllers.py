@@ -61,7 +61,7 @@ class ScriptedBroker:
             log_dirs=(uuid4(),),
             previous_broker_epoch=previous_epoch,
         )
-        reply: q.RegisterBrokerReply = await self.client.call(request)
+        reply: q.RegisterBrokerReply = await self.client.ask(request)
         self.client.broker_epoch = reply.broker_epoch
         self._tasks = [asyncio.create_task(self.client.hold_session()), asyncio.create_task(self._beat())]
         await until(lambda: not self.fenced, f"broker {self.id} is unfenced")
@@ -77,7 +77,7 @@ class ScriptedBroker:
         while True:
             request = q.HeartbeatRequest(self.id, self.client.broker_epoch, 2**40)
             try:
-                reply: q.HeartbeatReply = await self.client.call(request, timeout_s=5.0, attempt_s=1.0)
+                reply: q.HeartbeatReply = await self.client.ask(request, timeout_s=5.0, attempt_s=1.0)
                 self.fenced = reply.fenced
             except RequestTimedOutError:
                 continue

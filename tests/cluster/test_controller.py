@@ -52,14 +52,14 @@ async def test_the_active_controller_dies_between_append_and_answer(tmp_path: Pa
         client = brokers[0].client
         for round_ in range(3):
             before = f"before-{round_}"
-            assert (await client.create_topics(new_topic(before))).topics[0].error == 0
+            assert (await client.ask(new_topic(before))).topics[0].error == 0
             acknowledged.append(before)
             await agreed(controllers)
             victim = controllers.active()
             assert victim is not None
             victim.ask(do="doom", when=when)
             doomed = f"doomed-{round_}"
-            reply = await client.create_topics(new_topic(doomed))  # the client finds the next controller by itself
+            reply = await client.ask(new_topic(doomed))  # the client finds the next controller by itself
             assert reply.topics[0].error in (0, 36)  # made again, or found to be there already
             assert victim.process is not None
             victim.process.wait(60)
@@ -79,7 +79,7 @@ async def test_the_active_controller_dies_between_append_and_answer(tmp_path: Pa
 async def test_people_see_what_the_controllers_hold(tmp_path: Path) -> None:
     async with cluster(tmp_path, brokers=1) as (controllers, brokers):
         request = q.CreateTopicsRequest((q.NewTopic("seen", 2, 1),))
-        await brokers[0].client.create_topics(request)
+        await brokers[0].client.ask(request)
         look = await agreed(controllers)
         addresses = ",".join(voter.endpoint for voter in controllers.voters)
         command = [sys.executable, "-m", "rookery.client.cli", "metadata", "dump", "-o", "json"]
@@ -118,7 +118,7 @@ async def test_never_two_active_controllers(tmp_path: Path) -> None:
             victim.kill()
             name = f"after-{round_}"
             request = q.CreateTopicsRequest((q.NewTopic(name, 1, 1),))
-            assert (await brokers[0].client.create_topics(request)).topics[0].error in (0, 36)
+            assert (await brokers[0].client.ask(request)).topics[0].error in (0, 36)
             victim.start()
         await agreed(controllers)
         stop.set()
@@ -131,7 +131,7 @@ async def test_never_two_active_controllers(tmp_path: Path) -> None:
 @pytest.mark.invariant("M5")
 async def test_a_killed_broker_is_fenced_at_once_and_its_leaders_move(tmp_path: Path) -> None:
     async with cluster(tmp_path) as (controllers, brokers):
-        await brokers[0].client.create_topics(new_topic("t"))
+        await brokers[0].client.ask(new_topic("t"))
         victim, others = brokers[0], {broker.id for broker in brokers[1:]}
         begun = time.monotonic()
         await victim.kill()

@@ -26,7 +26,7 @@ BATCH = 8_000
 
 async def limit(broker: OneBroker) -> None:
     """Make a topic, and a quota for the client id that has its name."""
-    await broker.cluster.create_topics(CreateTopicsRequest((NewTopic("limited", 1, 1),)))
+    await broker.cluster.ask(CreateTopicsRequest((NewTopic("limited", 1, 1),)))
     entity = (QuotaEntity("client-id", "limited"),)
     for key in ("producer_byte_rate", "consumer_byte_rate"):
         broker.cluster.commit([ClientQuotaRecord(entity, key, RATE)])

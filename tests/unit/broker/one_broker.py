@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
+from typing import Any, TypeVar
 from uuid import UUID
 
 from rookery.broker.groups.coordinator import GroupCoordinator
@@ -29,6 +30,7 @@ from rookery.controller.state.brokers import unregister_broker
 from rookery.controller.state.client_quotas import alter_client_quotas
 from rookery.controller.state.config_rules import RULES
 from rookery.controller.state.configs import alter_configs
+from rookery.controller.state.decision import Decision, decided
 from rookery.controller.state.defaults import Defaults
 from rookery.controller.state.elect_leaders import elect_leaders
 from rookery.controller.state.features import update_features
@@ -42,38 +44,17 @@ from rookery.core.config.listeners import Endpoint, Listener
 from rookery.core.config.options import Settings
 from rookery.core.disk import Disk, MemoryDisk
 from rookery.core.metadata import image as images
+from rookery.core.metadata import requests as q
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.delta import Delta
 from rookery.core.metadata.image import EMPTY, Image
 from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.records import PartitionRecord, Record, RegisterBrokerRecord
-from rookery.core.metadata.requests import (
-    AllocateProducerIdsRequest,
-    AlterClientQuotasReply,
-    AlterClientQuotasRequest,
-    AlterConfigsReply,
-    AlterConfigsRequest,
-    CreatePartitionsReply,
-    CreatePartitionsRequest,
-    CreateTopicsReply,
-    CreateTopicsRequest,
-    DeleteTopicsReply,
-    DeleteTopicsRequest,
-    ElectLeadersReply,
-    ElectLeadersRequest,
-    ListReassignmentsReply,
-    ListReassignmentsRequest,
-    ReassignPartitionsReply,
-    ReassignPartitionsRequest,
-    UnregisterBrokerReply,
-    UnregisterBrokerRequest,
-    UpdateFeaturesReply,
-    UpdateFeaturesRequest,
-)
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import Network, SocketNetwork
 from rookery.core.types import TopicPartition
 
+R = TypeVar("R")
 NODE_ID = 1
 LISTENER = "PLAINTEXT"
 
@@ -118,49 +99,38 @@ class OneNodeCluster:
     def _growth(self) -> Growth:
         return Growth(RULES, Defaults(), 0, lambda: UUID(int=self._random.getrandbits(128), version=4))
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsReply:
-        decision = create_topics(self.image, request, self._growth())
+    async def ask(self, request: q.Request[R]) -> R:
+        decision: Decision[R] = self._decide(request)
         return decision.reply(self.commit(decision.records))
 
-    async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsReply:
-        decision = delete_topics(self.image, request, Defaults())
-        return decision.reply(self.commit(decision.records))
-
-    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsReply:
-        decision = create_partitions(self.image, request, self._growth())
-        return decision.reply(self.commit(decision.records))
+    def _decide(self, request: q.Request[Any]) -> Decision[Any]:
+        match request:
+            case q.CreateTopicsRequest():
+                return create_topics(self.image, request, self._growth())
+            case q.DeleteTopicsRequest():
+                return delete_topics(self.image, request, Defaults())
+            case q.CreatePartitionsRequest():
+                return create_partitions(self.image, request, self._growth())
+            case q.AlterConfigsRequest():
+                return alter_configs(self.image, request, RULES, Defaults())
+            case q.ElectLeadersRequest():
+                return elect_leaders(self.image, request, Defaults())
+            case q.ReassignPartitionsRequest():
+                return reassign_partitions(self.image, request, Defaults())
+            case q.ListReassignmentsRequest():
+                return decided((), list_reassignments(self.image, request))
+            case q.UpdateFeaturesRequest():
+                return update_features(self.image, request, Defaults())
+            case q.AlterClientQuotasRequest():
+                return alter_client_quotas(self.image, request)
+            case q.UnregisterBrokerRequest():
+                return unregister_broker(self.image, request, Defaults())
+        raise TypeError(f"nobody decides a {type(request).__name__}")
 
     async def allocate_producer_ids(self) -> range:
-        decision = allocate_producer_ids(self.image, AllocateProducerIdsRequest(NODE_ID, 0))
+        decision = allocate_producer_ids(self.image, q.AllocateProducerIdsRequest(NODE_ID, 0))
         block = decision.reply(self.commit(decision.records))
         return range(block.first, block.first + block.count)
-
-    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsReply:
-        decision = alter_configs(self.image, request, RULES, Defaults())
-        return decision.reply(self.commit(decision.records))
-
-    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersReply:
-        decision = elect_leaders(self.image, request, Defaults())
-        return decision.reply(self.commit(decision.records))
-
-    async def reassign_partitions(self, request: ReassignPartitionsRequest) -> ReassignPartitionsReply:
-        decision = reassign_partitions(self.image, request, Defaults())
-        return decision.reply(self.commit(decision.records))
-
-    async def list_reassignments(self, request: ListReassignmentsRequest) -> ListReassignmentsReply:
-        return list_reassignments(self.image, request)
-
-    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesReply:
-        decision = update_features(self.image, request, Defaults())
-        return decision.reply(self.commit(decision.records))
-
-    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasReply:
-        decision = alter_client_quotas(self.image, request)
-        return decision.reply(self.commit(decision.records))
-
-    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerReply:
-        decision = unregister_broker(self.image, request, Defaults())
-        return decision.reply(self.commit(decision.records))
 
     async def describe_quorum(self) -> QuorumView:
         me = QuorumReplica(NODE_ID, UUID(int=NODE_ID), "127.0.0.1:9093", self.image.offset + 1, -1, -1)

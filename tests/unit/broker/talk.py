@@ -144,7 +144,7 @@ class QuietBroker(OneBroker):
     async def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
         """Create a topic; options are given with underscores for dots."""
         entries = tuple(ConfigEntry(name.replace("_", "."), value) for name, value in configs.items())
-        reply = await self.cluster.create_topics(
+        reply = await self.cluster.ask(
             CreateTopicsRequest((NewTopic(topic, partitions, 1, configs=entries),))
         )
         assert reply.topics[0].error == 0, reply.topics[0].message

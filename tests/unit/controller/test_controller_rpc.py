@@ -80,9 +80,9 @@ async def client(pair: tuple[Served, Served]) -> AsyncIterator[ControllerClient]
 
 
 async def registered(client: ControllerClient, served: Served, **fields: Any) -> int:
-    epoch: int = (await client.call(register_request(1, 1, **fields))).broker_epoch
+    epoch: int = (await client.ask(register_request(1, 1, **fields))).broker_epoch
     client.broker_epoch = epoch
-    await client.call(q.HeartbeatRequest(1, epoch, served.image.offset))
+    await client.ask(q.HeartbeatRequest(1, epoch, served.image.offset))
     return epoch
 
 
@@ -107,26 +107,26 @@ async def test_topics_configs_producer_ids_and_reassignments(
     pair: tuple[Served, Served], client: ControllerClient
 ) -> None:
     await registered(client, pair[1])
-    created = await client.create_topics(
+    created = await client.ask(
         q.CreateTopicsRequest((q.NewTopic("a", 2, 1, configs=(q.ConfigEntry("retention.ms", "5"),)), q.NewTopic("b!")))
     )
     assert [topic.error for topic in created.topics] == [0, ErrorCode.INVALID_TOPIC_EXCEPTION]
-    assert (await client.create_partitions(q.CreatePartitionsRequest((q.TopicGrowth("a", 3),)))).topics[0].error == 0
+    assert (await client.ask(q.CreatePartitionsRequest((q.TopicGrowth("a", 3),)))).topics[0].error == 0
     change = q.ConfigChange("retention.ms", q.ConfigOp.DELETE)
-    altered = await client.alter_configs(q.AlterConfigsRequest((q.ConfigAlteration(2, "a", (change,)),)))
+    altered = await client.ask(q.AlterConfigsRequest((q.ConfigAlteration(2, "a", (change,)),)))
     assert altered.resources[0].error == 0
     first, second = [await client.allocate_producer_ids() for _ in range(2)]
     assert len(first) == len(second) == 1000
     assert first.stop <= second.start, "more than two blocks may be taken: an answer that is late is asked for again"
-    moved = await client.reassign_partitions(q.ReassignPartitionsRequest((q.Reassignment("a", 0, None),)))
+    moved = await client.ask(q.ReassignPartitionsRequest((q.Reassignment("a", 0, None),)))
     assert moved.partitions[0].error == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-    assert (await client.list_reassignments(q.ListReassignmentsRequest())).partitions == ()
-    elected = await client.elect_leaders(q.ElectLeadersRequest(q.ElectionType.PREFERRED, all_partitions=True))
+    assert (await client.ask(q.ListReassignmentsRequest())).partitions == ()
+    elected = await client.ask(q.ElectLeadersRequest(q.ElectionType.PREFERRED, all_partitions=True))
     assert elected.partitions == ()
     image = pair[1].image
     assert sorted(image.topics[image.topic_ids["a"]].partitions) == [0, 1, 2]
     assert not image.topic_config("a")
-    deleted = await client.delete_topics(q.DeleteTopicsRequest((q.TopicReference(topic_id=image.topic_ids["a"]),)))
+    deleted = await client.ask(q.DeleteTopicsRequest((q.TopicReference(topic_id=image.topic_ids["a"]),)))
     assert deleted.topics[0].name == "a"
 
 
@@ -147,16 +147,16 @@ async def test_topics_whose_answer_is_lost_are_answered_as_made(
 
     monkeypatch.setattr(pair[1].loop, "ask", resigning)
     request = q.CreateTopicsRequest((q.NewTopic("a", 2, 1),))
-    created = await client.create_topics(request)
+    created = await client.ask(request)
     assert (created, created.topics[0].error) == (lost[0], 0)
     assert created.topics[0].topic_id == pair[1].image.topic_ids["a"]
-    again = await client.create_topics(request)
+    again = await client.ask(request)
     assert again.topics[0].error == ErrorCode.TOPIC_ALREADY_EXISTS, "asked for by another request"
 
 
 async def test_isr_changes_are_sent_together(pair: tuple[Served, Served], client: ControllerClient) -> None:
     await registered(client, pair[1])
-    await client.create_topics(q.CreateTopicsRequest((q.NewTopic("a", 20, 1),)))
+    await client.ask(q.CreateTopicsRequest((q.NewTopic("a", 20, 1),)))
     started = pair[1].loop.controller.metrics.events_started
     topic_id = pair[1].image.topic_ids["a"]
     changes = [q.IsrChange(topic_id, index, 0, 0, (q.IsrMember(1),)) for index in range(20)]
@@ -171,7 +171,7 @@ async def test_who_gives_up_an_isr_change_does_not_take_others_along(
     pair: tuple[Served, Served], client: ControllerClient
 ) -> None:
     await registered(client, pair[1])
-    await client.create_topics(q.CreateTopicsRequest((q.NewTopic("a", 2, 1),)))
+    await client.ask(q.CreateTopicsRequest((q.NewTopic("a", 2, 1),)))
     topic_id = pair[1].image.topic_ids["a"]
     first = asyncio.create_task(client.alter_partition(q.IsrChange(topic_id, 0, 0, 0, (q.IsrMember(1),))))
     other = asyncio.create_task(client.alter_partition(q.IsrChange(topic_id, 1, 0, 0, (q.IsrMember(1),))))
@@ -183,12 +183,12 @@ async def test_who_gives_up_an_isr_change_does_not_take_others_along(
 @pytest.mark.invariant("M7")
 async def test_errors_of_the_controller_are_raised(pair: tuple[Served, Served], client: ControllerClient) -> None:
     with pytest.raises(StaleBrokerEpochError, match="broker 1 is not registered"):
-        await client.call(q.HeartbeatRequest(1, 1, 1))
+        await client.ask(q.HeartbeatRequest(1, 1, 1))
     with pytest.raises(ClusterAuthorizationFailedError, match="node 1 cannot speak for broker 9"):
-        await client.call(q.HeartbeatRequest(9, 1, 1))
+        await client.ask(q.HeartbeatRequest(9, 1, 1))
     stranger = ControllerClient("another-cluster", 1, [pair[1].address])
     with pytest.raises(InconsistentClusterIdError, match="request is for cluster another-cluster"):
-        await stranger.call(q.ListReassignmentsRequest())
+        await stranger.ask(q.ListReassignmentsRequest())
     await stranger.close()
 
 
@@ -215,14 +215,14 @@ async def test_without_an_active_controller_a_call_ends_when_its_time_is_over(
 ) -> None:
     pair[1].quorum.resign()
     with pytest.raises(RequestTimedOutError, match=r"no active controller answered in 0\.3 s"):
-        await client.call(q.ListReassignmentsRequest(), timeout_s=0.3)
+        await client.ask(q.ListReassignmentsRequest(), timeout_s=0.3)
 
 
 @pytest.mark.row(69, 79)
 async def test_a_call_survives_a_change_of_leadership(pair: tuple[Served, Served], client: ControllerClient) -> None:
     await registered(client, pair[1])
     pair[1].quorum.resign()
-    waiting = asyncio.create_task(client.create_topics(q.CreateTopicsRequest((q.NewTopic("a", 1, 1),))))
+    waiting = asyncio.create_task(client.ask(q.CreateTopicsRequest((q.NewTopic("a", 1, 1),))))
     await asyncio.sleep(0.1)
     assert not waiting.done()
     pair[1].quorum.lead()
@@ -237,7 +237,7 @@ async def test_a_slow_change_is_waited_for_and_not_asked_for_twice(
     await registered(client, pair[1])
     late: list[Callable[[], None]] = []
     pair[1].quorum._soon = late.append
-    waiting = asyncio.create_task(client.create_topics(q.CreateTopicsRequest((q.NewTopic("a", 1, 1),))))
+    waiting = asyncio.create_task(client.ask(q.CreateTopicsRequest((q.NewTopic("a", 1, 1),))))
     done, _ = await asyncio.wait([waiting], timeout=ATTEMPT_S + 0.5)
     assert not done
     pair[1].quorum._soon = asyncio.get_running_loop().call_soon

@@ -57,7 +57,7 @@ def lead(broker: OneBroker, index: int, leader: int) -> None:
 
 
 async def with_topic(broker: OneBroker, name: str = "t") -> None:
-    await broker.cluster.create_topics(CreateTopicsRequest((NewTopic(name, 1, 1),)))
+    await broker.cluster.ask(CreateTopicsRequest((NewTopic(name, 1, 1),)))
 
 
 @pytest.mark.invariant("G3", "G5")
@@ -147,11 +147,11 @@ async def test_offsets_of_a_topic_deleted_meanwhile_are_dropped() -> None:
         made, _ = step(*(offset_record(7, topic) for topic in ("kept", "gone", "gone-later")))
         shard.run_for(GROUP, made)
         lead(broker, shard.partition.index, -1)
-        await broker.cluster.delete_topics(DeleteTopicsRequest((TopicReference(name="gone"),)))
+        await broker.cluster.ask(DeleteTopicsRequest((TopicReference(name="gone"),)))
         lead(broker, shard.partition.index, NODE_ID)
         again = await loaded(broker)
         await until(lambda: len(again.groups.groups[GROUP].offsets) == 2)
-        await broker.cluster.delete_topics(DeleteTopicsRequest((TopicReference(name="gone-later"),)))
+        await broker.cluster.ask(DeleteTopicsRequest((TopicReference(name="gone-later"),)))
         assert [partition.topic for partition, _ in again.groups.groups[GROUP].offsets] == ["kept"]
 
 

@@ -150,7 +150,7 @@ async def test_a_recreated_topic_inherits_no_offsets_when_the_tombstones_could_n
         shard.run_for(GROUP, step(OffsetRecord(GROUP, "t", 0, value))[0])
         too_few_in_sync(broker, shard.partition, too_few=True)
         end = shard.partition.log.end_offset
-        await broker.cluster.delete_topics(DeleteTopicsRequest((TopicReference(name="t"),)))
+        await broker.cluster.ask(DeleteTopicsRequest((TopicReference(name="t"),)))
         await with_topic(broker)
         assert shard.partition.log.end_offset == end, "nothing could be written"
         assert len(shard.groups.groups[GROUP].offsets) == 1
@@ -171,7 +171,7 @@ async def test_tombstones_that_could_not_be_written_are_written_later() -> None:
         value = OffsetCommitValue(offset=42, metadata="", commit_timestamp=broker.clock.wall_ms(), topic_id=topic_id)
         shard.run_for(GROUP, step(OffsetRecord(GROUP, "t", 0, value))[0])
         too_few_in_sync(broker, shard.partition, too_few=True)
-        await broker.cluster.delete_topics(DeleteTopicsRequest((TopicReference(name="t"),)))
+        await broker.cluster.ask(DeleteTopicsRequest((TopicReference(name="t"),)))
         await with_topic(broker)
         await broker.groups.expire_in(shard)
         assert len(shard.groups.groups[GROUP].offsets) == 1
@@ -208,7 +208,7 @@ async def test_a_group_with_more_offsets_than_fit_into_a_batch_is_deleted() -> N
 
 async def test_a_deletion_that_stops_half_way_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker(config=ONE) as broker:
-        await broker.cluster.create_topics(CreateTopicsRequest((NewTopic("t", 100, 1),)))
+        await broker.cluster.ask(CreateTopicsRequest((NewTopic("t", 100, 1),)))
         shard = await loaded(broker)
         value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=1)
         shard.run_for(GROUP, step(*(OffsetRecord(GROUP, "t", index, value) for index in range(100)))[0])

@@ -115,7 +115,7 @@ async def wire() -> AsyncIterator[Wire]:
         "group.initial.rebalance.delay.ms": "0",
     }
     async with running_broker(config=config) as broker:
-        await broker.cluster.create_topics(CreateTopicsRequest((NewTopic("t", 1, 1),)))
+        await broker.cluster.ask(CreateTopicsRequest((NewTopic("t", 1, 1),)))
         connection = await Connection.open("127.0.0.1", broker.port, client_id="unit")
         client = Wire(broker, connection)
         try:

@@ -121,7 +121,7 @@ async def test_a_controller_that_does_not_answer_in_time_is_told(
     async def never(_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(broker.cluster, "create_topics", never)
+    monkeypatch.setattr(broker.cluster, "ask", never)
     (result,) = await create(broker.talk(), topic("orders"), timeout_ms=10)
     assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
 
@@ -132,7 +132,7 @@ async def test_a_controller_that_cannot_be_reached_is_told(
     async def gone(_: object) -> None:
         raise NotControllerError("no controller is known")
 
-    monkeypatch.setattr(broker.cluster, "delete_topics", gone)
+    monkeypatch.setattr(broker.cluster, "ask", gone)
     request = DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000)
     answer = await broker.talk().ask(DELETE_TOPICS, 5, request)
     assert answer.responses[0].error_code == ErrorCode.NOT_CONTROLLER

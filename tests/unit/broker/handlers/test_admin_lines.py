@@ -210,7 +210,7 @@ async def test_an_absent_controller_is_told_for_each_resource(
     async def nobody(request: object) -> None:
         raise NotControllerError("nobody leads")
 
-    monkeypatch.setattr(broker.cluster, "alter_configs", nobody)
+    monkeypatch.setattr(broker.cluster, "ask", nobody)
     assert await change(broker, (TOPIC, "orders"), ("flush.ms", ConfigOp.SET, "1")) == ErrorCode.NOT_CONTROLLER
 
 

@@ -110,7 +110,7 @@ async def test_the_timeout_of_listing_moves_is_no_deadline(
         await answered.wait()
         return ListReassignmentsReply(())
 
-    monkeypatch.setattr(broker.cluster, "list_reassignments", slow)
+    monkeypatch.setattr(broker.cluster, "ask", slow)
     request = ListPartitionReassignmentsRequest(timeout_ms=0)
     assert (await broker.talk().ask(LIST_PARTITION_REASSIGNMENTS, 0, request)).error_code == ErrorCode.NONE
 

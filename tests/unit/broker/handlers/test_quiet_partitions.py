@@ -83,7 +83,7 @@ async def test_a_deleted_topic_is_told(broker: QuietBroker) -> None:
     await broker.create("orders")
     talk = broker.talk()
     session_id = await begin(talk, 1)
-    await broker.cluster.delete_topics(DeleteTopicsRequest((TopicReference(name="orders"),)))
+    await broker.cluster.ask(DeleteTopicsRequest((TopicReference(name="orders"),)))
     answer = only([*(await ask(talk, request(session_id, 1))).responses[0].partitions])
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -89,7 +89,7 @@ async def test_a_controller_that_refuses_is_quoted(broker: QuietBroker, monkeypa
     async def refuse(request: object) -> Any:
         raise NotControllerError("nobody leads")
 
-    monkeypatch.setattr(broker.cluster, "alter_client_quotas", refuse)
+    monkeypatch.setattr(broker.cluster, "ask", refuse)
     assert await set_quota(broker, EVERY_CLIENT, producer_byte_rate=1.0) == ErrorCode.NOT_CONTROLLER
 
 

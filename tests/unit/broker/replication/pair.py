@@ -100,7 +100,7 @@ async def running_pair(path: Path, config: TopicLogConfig, partitions: int = 1) 
     dirs = log_dirs(FileDisk(), [str(path)], config=config, clock=clock)
     await dirs.start()
     async with running_broker(network=network) as broker:
-        await broker.cluster.create_topics(CreateTopicsRequest((NewTopic(TOPIC, partitions, 1),)))
+        await broker.cluster.ask(CreateTopicsRequest((NewTopic(TOPIC, partitions, 1),)))
         for partition in broker.partitions:
             partition.log.config = config
         pair = Pair(broker, dirs, network, clock)

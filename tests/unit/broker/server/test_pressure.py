@@ -37,7 +37,7 @@ async def slow_reader(broker: OneBroker) -> None:
     writer.write(framed(METADATA, 12, MetadataRequest(topics=[])))
     await answer(reader)
     time_ms = broker.clock.wall_ms()
-    await broker.cluster.create_topics(CreateTopicsRequest((NewTopic("large", 1, 1),)))
+    await broker.cluster.ask(CreateTopicsRequest((NewTopic("large", 1, 1),)))
     writer.write(framed(PRODUCE, 9, produce_request("large", batch_of(b"x" * 900_000, time_ms=time_ms))))
     await answer(reader)
 

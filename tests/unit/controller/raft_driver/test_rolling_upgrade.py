@@ -117,9 +117,9 @@ class Broker:
 
     async def register(self) -> None:
         request = register_request(BROKER, self.incarnation, features=self.release.features)
-        epoch = (await self.client.call(request)).broker_epoch
+        epoch = (await self.client.ask(request)).broker_epoch
         await until("its registration", lambda: self.fold.image.offset >= epoch)
-        reply = await self.client.call(q.HeartbeatRequest(BROKER, epoch, self.fold.image.offset))
+        reply = await self.client.ask(q.HeartbeatRequest(BROKER, epoch, self.fold.image.offset))
         assert not reply.fenced
 
     async def retire(self) -> None:
@@ -128,10 +128,10 @@ class Broker:
         reply = None
         while reply is None or not reply.should_shut_down:
             beat = q.HeartbeatRequest(BROKER, epoch, self.fold.image.offset, want_shut_down=True)
-            reply = await self.client.call(beat)
+            reply = await self.client.ask(beat)
 
     async def topic(self, name: str) -> None:
-        reply = await self.client.create_topics(q.CreateTopicsRequest((q.NewTopic(name, 1, 1),)))
+        reply = await self.client.ask(q.CreateTopicsRequest((q.NewTopic(name, 1, 1),)))
         assert reply.topics[0].error == ErrorCode.NONE, reply
         await until("the broker hears of it", lambda: name in self.fold.image.topic_ids)
 
@@ -180,7 +180,7 @@ async def answered(client: ControllerClient, why: str) -> None:
     has yet to hear of the others."""
     async with asyncio.timeout(15):
         while True:
-            (answer,) = (await client.update_features(RAISE)).features
+            (answer,) = (await client.ask(RAISE)).features
             said = str(answer.message) if answer.error else ""
             if re.search(why, said) if why else not said:
                 return
@@ -204,7 +204,7 @@ async def test_nodes_of_two_releases_run_together_until_the_level_is_raised(
         await first.retire()
     async with broker(cluster, NEXT, 2) as second:
         with pytest.raises(UnsupportedVersionError, match=rf"needs {METADATA_VERSION} {RAISED}"):
-            await second.client.call(q.AllocateProducerIdsRequest(BROKER, second.client.broker_epoch))
+            await second.client.ask(q.AllocateProducerIdsRequest(BROKER, second.client.broker_epoch))
         assert {version for heard in spoken.values() for version in heard} == {old}
         await answered(second.client, "")
         await cluster.agreed("the level", lambda image: image.features[METADATA_VERSION] == RAISED)
@@ -214,7 +214,7 @@ async def test_nodes_of_two_releases_run_together_until_the_level_is_raised(
         await cluster.agreed("all have it", lambda image: "after" in image.topic_ids)
         await until("all speak the new version", lambda: any(new in heard for heard in spoken.values()))
         epoch = second.fold.image.brokers[BROKER].epoch
-        assert (await second.client.call(q.AllocateProducerIdsRequest(BROKER, epoch))).count > 0
+        assert (await second.client.ask(q.AllocateProducerIdsRequest(BROKER, epoch))).count > 0
 
 
 async def test_an_old_node_refuses_what_it_does_not_understand(cluster: Cluster) -> None:
@@ -229,7 +229,7 @@ async def test_an_old_node_refuses_what_it_does_not_understand(cluster: Cluster)
     with pytest.raises(UnsupportedLevelError, match=rf"{METADATA_VERSION} is at {RAISED}"):
         await late.follower.serve()
     with pytest.raises(UnsupportedVersionError, match=rf"{METADATA_VERSION} is at {RAISED}.*on broker {BROKER}"):
-        await late.client.call(register_request(BROKER, 2, features=OLD.features))
+        await late.client.ask(register_request(BROKER, 2, features=OLD.features))
     await late.follower.stop()
     await late.client.close()
     await cluster.restart(2, OLD)
