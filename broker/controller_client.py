@@ -44,7 +44,7 @@ PAUSE_S = (0.02, 0.25)
 ATTEMPT_S = 2.0
 """A controller that takes a call and does not answer is given up after this time."""
 ANSWER_S = 30.0
-"""But the answer to a `Change` is waited for. A controller that is gone is noticed by its connection, within seconds."""
+"""But the answer to a `Change` is waited for. That a controller is gone is noticed by its connection, in seconds."""
 HOLD_S = 3600.0
 CHANNELS_MAX = 16
 ISR_CHANGES_MAX = 1000

@@ -1,6 +1,6 @@
 """The active controller: one writer for everything the cluster agrees on.
 
-    request → queue → handler (pure) → records proposed → committed → reply
+    request → queue → handler (pure, found in the table) → records proposed → committed → reply
 
 It is driven from outside and starts nothing by itself: requests come through `submit`, `run` handles what is
 queued, `tick` does what time demands, and the quorum tells it what is committed and who leads. So the same code
@@ -13,15 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from rookery.controller.events import tell
 from rookery.controller.metrics import ControllerMetrics
-from rookery.controller.quorum import CommittedBatch, Quorum, SnapshotId, VoterFeatures
+from rookery.controller.quorum import CommittedBatch, Quorum, SnapshotId
 from rookery.controller.sessions import Sessions
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.snapshots import Snapshots, write_snapshot
 from rookery.controller.state import brokers, features
 from rookery.controller.state.decision import Decision, decided
+from rookery.controller.table import HANDLERS, Facts
 from rookery.controller.upkeep import Upkeep
 from rookery.controller.writer import Prepared, Writer, prepare
 from rookery.core.clock import Clock
@@ -36,6 +38,7 @@ from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.features import Release
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.records import NoOpRecord, Record
+from rookery.core.metadata.requests import Request
 
 _log = get_logger("controller")
 R = TypeVar("R")
@@ -76,15 +79,16 @@ class Controller:
         quorum: Quorum,
         clock: Clock,
         *,
+        new_id: Callable[[], UUID],
         wake: Callable[[], None] = lambda: None,
         publish: Callable[[Changes], None] = lambda changes: None,
         deactivated: Callable[[], None] = lambda: None,
         take_snapshot: Callable[[Image], None] | None = None,
         offload: Offload | None = None,
     ) -> None:
-        """`wake` is called when there is something for `run`; `publish` gets every committed change;
-        `deactivated` hears when this node stops being active; `take_snapshot` writes an image down, `offload`
-        does what takes long in a big cluster (by default both happen on the spot)."""
+        """`new_id` gives ids that nobody has used; `wake` is called when there is something for `run`; `publish` gets
+        every committed change; `deactivated` hears when this node stops being active; `take_snapshot` writes an image
+        down, `offload` does what takes long in a big cluster (by default both happen on the spot)."""
         self.settings = settings
         self.metrics = ControllerMetrics()
         self.sessions = Sessions(session_s=settings.session_s, grace_s=settings.reconnect_grace_s)
@@ -94,6 +98,7 @@ class Controller:
         self._snapshots = Snapshots(settings, take_snapshot or write_now)
         self._upkeep = Upkeep(settings)
         self._clock = clock
+        self._new_id = new_id
         self._wake = wake
         self._publish = publish
         self._queue: deque[_Event[Any]] = deque()
@@ -115,18 +120,9 @@ class Controller:
         return self._epoch is not None
 
     @property
-    def position(self) -> int:
-        """Where the round of placement goes on."""
-        return self._upkeep.position
-
-    @property
     def leader(self) -> tuple[int, int]:
         """(leader id or -1, epoch) as last told."""
         return self._leader
-
-    def voter_features(self) -> VoterFeatures:
-        """What the other voters understand, as far as they have told."""
-        return self._quorum.voter_features()
 
     def now(self) -> float:
         return self._clock.monotonic()
@@ -136,19 +132,13 @@ class Controller:
         if not self.active:
             raise self._not_controller()
 
-    def submit(
-        self,
-        name: str,
-        decide: Callable[[Image], Decision[R]],
-        answer: Answer,
-        *,
-        timeout_s: float = 30.0,
-        heavy: bool = False,
-    ) -> None:
-        """Queue a request; `answer` gets its reply or its KafkaError, at the latest after `timeout_s`. A `heavy`
-        one may touch every partition of the cluster."""
-        now = self.now()
-        event = _Event(name, decide, answer, now, now + timeout_s, heavy)
+    def submit(self, request: Request[R], answer: Answer, *, timeout_s: float = 30.0) -> None:
+        """Queue a request; `answer` gets its reply or its KafkaError, at the latest after `timeout_s`."""
+        now, name = self.now(), type(request).__name__
+        if self.active:
+            self.sessions.arrived(request, self.committed, now)
+        heavy = HANDLERS[type(request)].heavy(self.committed, request)
+        event = _Event(name, partial(self._decide, request), answer, now, now + timeout_s, heavy)
         if not self.active:
             event.end(self._not_controller())
         elif len(self._queue) + self._writer.parked >= self.settings.queue_max:
@@ -228,6 +218,18 @@ class Controller:
         for event in waiting:
             event.end(self._not_controller())
         self._deactivated()
+
+    def _decide(self, request: Request[R], image: Image) -> Decision[R]:
+        liveness = partial(self.sessions.liveness, now=self.now())
+        facts = Facts(self.settings, self._upkeep.position, self._new_id, liveness, self._quorum.voter_features)
+        decision: Decision[R] = HANDLERS[type(request)].decide(image, request, facts)
+
+        def reply(after: Image) -> R:
+            answer = decision.reply(after)
+            self.sessions.decided(request, answer, after, self.now())
+            return answer
+
+        return Decision(decision.records, reply)
 
     def _do(
         self,

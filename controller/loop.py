@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from rookery.controller.controller import Controller, Work
-from rookery.controller.dispatch import Dispatch
 from rookery.controller.quorum import Quorum
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.snapshots import snapshot_id
@@ -14,9 +13,11 @@ from rookery.core.errors import KafkaError
 from rookery.core.ids import new_id
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.image import Image
+from rookery.core.metadata.requests import Request
 from rookery.core.metadata.snapshot import snapshot_values
 from rookery.core.service import Service
 
+R = TypeVar("R")
 TICK_S = 0.05
 STALL_S = 0.2
 """A tick that comes later than this tells that the loop was held up, and heartbeats with it."""
@@ -47,17 +48,17 @@ class ControllerLoop(Service):
             settings,
             quorum,
             clock,
+            new_id=new_id,
             wake=self._wake,
             publish=publish,
             deactivated=self._deactivated,
             take_snapshot=self._take_snapshot,
             offload=self._offload,
         )
-        self._dispatch = Dispatch(self.controller, new_id)
 
-    async def ask(self, request: Any, *, timeout_s: float = 30.0) -> Any:
+    async def ask(self, request: Request[R], *, timeout_s: float = 30.0) -> R:
         """The reply to one of core.metadata.requests; raises its KafkaError."""
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
 
         def settle(outcome: Any) -> None:
             if answer.done():
@@ -67,7 +68,7 @@ class ControllerLoop(Service):
             else:
                 answer.set_result(outcome)
 
-        self._dispatch.submit(request, settle, timeout_s=timeout_s)
+        self.controller.submit(request, settle, timeout_s=timeout_s)
         return await answer
 
     async def inactive(self) -> None:

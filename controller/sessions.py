@@ -9,9 +9,16 @@ counts no more.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from rookery.controller.state.brokers import Liveness
 from rookery.core.metadata.image import Image
+from rookery.core.metadata.requests import (
+    HeartbeatRequest,
+    RegisterBrokerReply,
+    RegisterBrokerRequest,
+    UnregisterBrokerRequest,
+)
 
 
 @dataclass(slots=True)
@@ -57,6 +64,23 @@ class Sessions:
             session.deadline += seconds
             if session.closed_at is not None:
                 session.closed_at += seconds
+
+    def arrived(self, request: Any, image: Image, now: float) -> None:
+        """A heartbeat counts when it arrives, not when its turn comes: a busy controller fences nobody."""
+        if isinstance(request, HeartbeatRequest):
+            broker = image.brokers.get(request.broker_id)
+            if broker is not None and broker.epoch == request.broker_epoch:
+                self.contact(broker.id, broker.epoch, now, request.metadata_offset)
+
+    def decided(self, request: Any, reply: Any, after: Image, now: float) -> None:
+        """What the decision of `request` means for its broker; `after` holds its records."""
+        match request, reply:
+            case RegisterBrokerRequest(broker_id=broker_id), RegisterBrokerReply(broker_epoch=epoch):
+                self.contact(broker_id, epoch, now)
+            case HeartbeatRequest(broker_id=broker_id), _ if after.brokers[broker_id].in_controlled_shutdown:
+                self.shutting_down(broker_id, after.offset)
+            case UnregisterBrokerRequest(broker_id=broker_id), _:
+                self.forget(broker_id)
 
     def contact(self, broker_id: int, epoch: int, now: float, metadata_offset: int = -1) -> None:
         """The broker was heard."""

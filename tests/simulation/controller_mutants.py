@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from rookery.controller import dispatch, sessions, writer
+from rookery.controller import sessions, table, writer
 from rookery.controller.state import alter_partition, brokers, configs, election, partitions
 from rookery.controller.state.decision import decided
 from rookery.core.errors import ErrorCode
@@ -103,7 +103,7 @@ MUTANTS = [
         "producer ids are given and not noted",
         ("M11",),
         _swap(
-            dispatch,
+            table,
             "allocate_producer_ids",
             lambda original: lambda image, request: decided((), AllocateProducerIdsReply(image.next_producer_id, 1000)),
         ),

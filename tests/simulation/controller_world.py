@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from rookery.controller.controller import Controller
-from rookery.controller.dispatch import Dispatch
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.defaults import Defaults
 from rookery.core.clock import ManualClock
@@ -41,7 +40,6 @@ class World:
         self.grace_s = self.rng.choice((0.0, 0.5))
         self.seats = {node: Seat(self.log, node) for node in range(1, controllers + 1)}
         self.controllers: dict[int, Controller] = {}
-        self._dispatch: dict[int, Dispatch] = {}
         self.brokers = {n: Broker(n, self, self.rng) for n in range(1, brokers + 1)}
         self._ids = count(1)
         self._names = count(1)
@@ -67,10 +65,15 @@ class World:
             snapshot_bytes=2000,
         )
         seat = self.seats[node]
-        controller = Controller(settings, seat, self.clock, publish=self._published)
+        controller = Controller(
+            settings,
+            seat,
+            self.clock,
+            new_id=lambda: UUID(int=next(self._ids) + (1 << 40)),
+            publish=self._published,
+        )
         seat.listener, seat.delivered, seat.told = controller, 0, (NOBODY, 0)
         self.controllers[node] = controller
-        self._dispatch[node] = Dispatch(controller, lambda: UUID(int=next(self._ids) + (1 << 40)))
 
     def stop_controller(self, node: int) -> None:
         self.seats[node].listener = None
@@ -108,8 +111,8 @@ class World:
         node = self.log.leader
         if self.rng.random() < 0.05 and self.controllers:
             node = self.rng.choice(sorted(self.controllers))
-        dispatch = self._dispatch.get(node) if node in self.controllers else None
-        if dispatch is None:
+        controller = self.controllers.get(node)
+        if controller is None:
             return
         number = next(self._numbers)
 
@@ -119,7 +122,7 @@ class World:
             answered(reply)
 
         self._open[node][number] = answer
-        dispatch.submit(request, answer)
+        controller.submit(request, answer)
 
     def expect_registration(self, broker_id: int, marker: int) -> None:
         self.observer.clean_stops[broker_id] = marker

@@ -23,9 +23,9 @@ PURE = (
     "core/types.py",
     "controller/state",
     "controller/controller.py",
-    "controller/dispatch.py",
     "controller/sessions.py",
     "controller/snapshots.py",
+    "controller/table.py",
     "controller/upkeep.py",
     "controller/writer.py",
     *(

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from rookery.broker.groups.coordinator import GroupCoordinator
@@ -26,17 +26,12 @@ from rookery.broker.scheduler import Scheduler
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.topic_metrics import TopicMetrics
-from rookery.controller.state.brokers import unregister_broker
-from rookery.controller.state.client_quotas import alter_client_quotas
-from rookery.controller.state.config_rules import RULES
-from rookery.controller.state.configs import alter_configs
-from rookery.controller.state.decision import Decision, decided
+from rookery.controller.settings import ControllerSettings
+from rookery.controller.state.brokers import Liveness
+from rookery.controller.state.decision import Decision
 from rookery.controller.state.defaults import Defaults
-from rookery.controller.state.elect_leaders import elect_leaders
-from rookery.controller.state.features import update_features
 from rookery.controller.state.producer_ids import allocate_producer_ids
-from rookery.controller.state.reassignment import list_reassignments, reassign_partitions
-from rookery.controller.state.topics import Growth, create_partitions, create_topics, delete_topics
+from rookery.controller.table import HANDLERS, Facts
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.config import node
 from rookery.core.config.defaults import topic_defaults, topic_settings
@@ -96,36 +91,18 @@ class OneNodeCluster:
             return False
         return True
 
-    def _growth(self) -> Growth:
-        return Growth(RULES, Defaults(), 0, lambda: UUID(int=self._random.getrandbits(128), version=4))
+    def _facts(self) -> Facts:
+        return Facts(
+            settings=ControllerSettings(NODE_ID, self.cluster_id, Defaults()),
+            position=0,
+            new_id=lambda: UUID(int=self._random.getrandbits(128), version=4),
+            liveness=lambda image, broker_id: Liveness(),
+            voter_features=dict,
+        )
 
     async def ask(self, request: q.Request[R]) -> R:
-        decision: Decision[R] = self._decide(request)
+        decision: Decision[R] = HANDLERS[type(request)].decide(self.image, request, self._facts())
         return decision.reply(self.commit(decision.records))
-
-    def _decide(self, request: q.Request[Any]) -> Decision[Any]:
-        match request:
-            case q.CreateTopicsRequest():
-                return create_topics(self.image, request, self._growth())
-            case q.DeleteTopicsRequest():
-                return delete_topics(self.image, request, Defaults())
-            case q.CreatePartitionsRequest():
-                return create_partitions(self.image, request, self._growth())
-            case q.AlterConfigsRequest():
-                return alter_configs(self.image, request, RULES, Defaults())
-            case q.ElectLeadersRequest():
-                return elect_leaders(self.image, request, Defaults())
-            case q.ReassignPartitionsRequest():
-                return reassign_partitions(self.image, request, Defaults())
-            case q.ListReassignmentsRequest():
-                return decided((), list_reassignments(self.image, request))
-            case q.UpdateFeaturesRequest():
-                return update_features(self.image, request, Defaults())
-            case q.AlterClientQuotasRequest():
-                return alter_client_quotas(self.image, request)
-            case q.UnregisterBrokerRequest():
-                return unregister_broker(self.image, request, Defaults())
-        raise TypeError(f"nobody decides a {type(request).__name__}")
 
     async def allocate_producer_ids(self) -> range:
         decision = allocate_producer_ids(self.image, q.AllocateProducerIdsRequest(NODE_ID, 0))

@@ -5,7 +5,6 @@ from typing import Any
 from uuid import UUID
 
 from rookery.controller.controller import Controller
-from rookery.controller.dispatch import Dispatch
 from rookery.controller.quorum import LocalQuorum
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.defaults import Defaults
@@ -29,8 +28,13 @@ class Desk:
 
     def restart(self) -> None:
         """A new process with the same log."""
-        self.controller = Controller(self.settings, self.quorum, self.clock, publish=self.published.append)
-        self.dispatch = Dispatch(self.controller, lambda: UUID(int=next(self._ids)))
+        self.controller = Controller(
+            self.settings,
+            self.quorum,
+            self.clock,
+            new_id=lambda: UUID(int=next(self._ids)),
+            publish=self.published.append,
+        )
         self.quorum.start(self.controller)
 
     def lead(self) -> "Desk":
@@ -41,7 +45,7 @@ class Desk:
     def submit(self, request: Any, timeout_s: float = 30.0) -> list[Any]:
         """Decide, and do not commit; the list gets the answer."""
         answers: list[Any] = []
-        self.dispatch.submit(request, answers.append, timeout_s=timeout_s)
+        self.controller.submit(request, answers.append, timeout_s=timeout_s)
         self.controller.run()
         return answers
 

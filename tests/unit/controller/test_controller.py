@@ -65,7 +65,7 @@ def test_an_error_of_the_whole_request_waits_too(desk: Desk) -> None:
 def test_with_leadership_everything_proposed_is_dropped_and_callers_are_told(desk: Desk) -> None:
     waiting = desk.submit(CREATE_A)
     queued: list[object] = []
-    desk.dispatch.submit(CREATE_A, queued.append)
+    desk.controller.submit(CREATE_A, queued.append)
     desk.quorum.resign()
     assert isinstance(waiting[0], NotControllerError)
     assert isinstance(queued[0], NotControllerError)
@@ -163,7 +163,7 @@ def test_the_queue_is_bounded() -> None:
     desk = Desk(queue_max=2).lead()
     answers: list[object] = []
     for _ in range(3):
-        desk.dispatch.submit(CREATE_A, answers.append)
+        desk.controller.submit(CREATE_A, answers.append)
     assert isinstance(answers[0], ThrottlingQuotaExceededError)
     desk.controller.run()
     desk.quorum.commit()
@@ -175,7 +175,7 @@ def test_events_are_handled_in_order_and_in_turns(desk: Desk) -> None:
     order: list[str] = []
     for name in "abc":
         request = q.CreateTopicsRequest((q.NewTopic(name, 1, 1),))
-        desk.dispatch.submit(request, lambda reply, name=name: order.append(name))  # type: ignore[misc]
+        desk.controller.submit(request, lambda reply, name=name: order.append(name))  # type: ignore[misc]
     assert desk.controller.run(2)
     assert not desk.controller.run(2)
     desk.quorum.commit()

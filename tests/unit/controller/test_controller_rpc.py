@@ -306,7 +306,7 @@ async def test_a_bug_in_a_handler_ends_the_service(
     monkeypatch.setattr(served.loop.controller, "run", broken)
     serving = asyncio.create_task(served.loop.serve())
     await asyncio.sleep(0)
-    served.loop.controller.submit("x", lambda image: None, lambda reply: None)  # type: ignore[arg-type,return-value]
+    served.loop.controller.submit(q.ListReassignmentsRequest(), lambda reply: None)
     with pytest.raises(ZeroDivisionError):
         await serving
 
