@@ -298,7 +298,6 @@ class Controller:
             return
         self._fencing.add(broker_id)
         self.metrics.heartbeats_timed_out += not early
-        self.metrics.early_fences += early
         why = "connection closed" if early else "session timed out"
         _log.warning("broker.silent", broker=broker_id, why=why)
         defaults = self.settings.defaults

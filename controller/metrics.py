@@ -46,7 +46,6 @@ class ControllerMetrics:
         self.events_started = 0
         self.events_timed_out = 0
         self.heartbeats_timed_out = 0
-        self.early_fences = 0
         self.queue_time = Times()
         self.processing_time = Times()
         self.unclean_elections = 0

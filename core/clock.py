@@ -40,7 +40,3 @@ class ManualClock:
             raise ValueError(f"time cannot go back by {-seconds} s")
         self._monotonic += seconds
         self._wall_ms += round(seconds * 1000)
-
-    def jump_wall(self, ms: int) -> None:
-        """Set the wall clock off by `ms`, as an administrator or NTP would."""
-        self._wall_ms += ms

@@ -51,7 +51,6 @@ class CleanedGroup:
 class CleaningStats:
     bytes_read: int = 0
     bytes_written: int = 0
-    batches_dropped: int = 0
 
 
 @dataclass(slots=True)
@@ -159,9 +158,7 @@ class CleaningJob:
                 for buf, pos, header in self._batches(old):
                     size -= header.size
                     kept = sweep.sweep(buf, pos, header, last=size == 0)
-                    if kept is None:
-                        self.stats.batches_dropped += 1
-                    else:
+                    if kept is not None:
                         out.add(kept)
             out.flush()
             file.sync()

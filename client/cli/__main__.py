@@ -27,7 +27,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Command: the module whose `add_parser(subparsers)` defines it, and one line of help."""
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:

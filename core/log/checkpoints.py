@@ -37,10 +37,6 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
     replace_file(disk, path, encode_offsets(offsets))
 
 
-async def load_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    return decode_offsets(path, await disk.load(path)) if disk.exists(path) else {}
-
-
 async def save_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     await disk.replace(path, encode_offsets(offsets))
 

@@ -38,18 +38,5 @@ class Changes:
     configs: tuple[ConfigResource, ...] = ()
 
     @property
-    def features_changed(self) -> bool:
-        return self.before.features is not self.after.features and self.before.features != self.after.features
-
-    @property
-    def acls_changed(self) -> bool:
-        return self.before.acls is not self.after.acls and self.before.acls != self.after.acls
-
-    @property
     def quotas_changed(self) -> bool:
         return self.before.quotas is not self.after.quotas and self.before.quotas != self.after.quotas
-
-    @property
-    def credentials_changed(self) -> bool:
-        before, after = self.before.credentials, self.after.credentials
-        return before is not after and before != after

@@ -133,10 +133,6 @@ class Partition(NamedTuple):
     def reassigning(self) -> bool:
         return bool(self.adding_replicas or self.removing_replicas)
 
-    @property
-    def under_replicated(self) -> bool:
-        return len(self.isr) < len(self.replicas) - len(self.adding_replicas)
-
     def directory(self, broker_id: int) -> UUID:
         """Where `broker_id` keeps its replica."""
         if broker_id in self.replicas and len(self.directories) == len(self.replicas):

@@ -12,8 +12,6 @@ from rookery.core.wire.message import Message
 from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.schema import Array, Bytes, Int32, String, Struct, field
 
-PROTOCOL_TYPE = "consumer"
-
 _VERSION = Layout(">h")
 
 Value = TypeVar("Value", bound=Struct)
