@@ -36,7 +36,7 @@ class GroupCommit:
             self._start()
 
     def _start(self) -> None:
-        if self._round is None and any(partition.files.shareable for partition in self._wanted):
+        if self._round is None and any(partition.files.readable for partition in self._wanted):
             self._round = asyncio.get_running_loop().create_task(self._run())
 
     def resume(self) -> None:

@@ -117,18 +117,30 @@ class Housekeeper(Service):
                 await asyncio.sleep(0)
 
     async def tick(self, *only: LogDir) -> None:
-        """Write waiting snapshots and remove files whose time has come, of all dirs if none is named."""
+        """Mark damaged partitions, write waiting snapshots and remove files whose time has come, of all dirs if none is
+        named."""
         for log_dir in only or self._dirs.dirs:
-            unsaved = self._dirs.with_unsaved_snapshots
-            for partition in [each for each in unsaved if each.log_dir is log_dir]:
-                if not self._dirs.is_here(partition):
-                    unsaved.discard(partition)
-                elif partition.files.shareable:  # else at another time
-                    unsaved.discard(partition)
-                    await self._save_snapshots(partition)
+            await self._work_off(self._dirs.unmarked, log_dir, self._mark_damaged)
+            await self._work_off(self._dirs.with_unsaved_snapshots, log_dir, self._save_snapshots)
             self._take_leftovers()
             for remove in self._deletions.take(log_dir, self._clock.monotonic()):
                 await remove()
+
+    async def _work_off(
+        self, waiting: set[PartitionLog], log_dir: LogDir, work: Callable[[PartitionLog], Awaitable[None]]
+    ) -> None:
+        for partition in [each for each in waiting if each.log_dir is log_dir]:
+            if not self._dirs.is_here(partition):
+                waiting.discard(partition)
+            elif partition.files.shareable:  # else at another time
+                waiting.discard(partition)
+                await work(partition)
+
+    async def _mark_damaged(self, partition: PartitionLog) -> None:
+        with self._dirs.confined(partition, "marking"):
+            async with partition.files.shared("mark") as lease:
+                log_dir = partition.log_dir
+                await lease.run(log_dir.worker, partial(log_dir.mark_damaged, partition.partition))
 
     async def _save_snapshots(self, partition: PartitionLog) -> None:
         with self._dirs.confined(partition, "saving snapshots of"):

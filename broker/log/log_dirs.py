@@ -71,6 +71,8 @@ class LogDirs:
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self.with_unsaved_snapshots: set[PartitionLog] = set()
         """Partitions that closed a segment; the housekeeper writes their snapshots."""
+        self.unmarked: set[PartitionLog] = set()
+        """Partitions that were found damaged; the housekeeper marks them as such."""
         self.start_up = StartUp(
             locks or FolderLocks(disk, identity.node_id),
             identity,
@@ -205,6 +207,7 @@ class LogDirs:
     async def _close_files(self, opened: PartitionLog) -> None:
         """Wait until nobody uses a partition's files, and let nobody use them again."""
         self.with_unsaved_snapshots.discard(opened)
+        self.unmarked.discard(opened)
         timer = self._flush_timers.pop(opened, None)
         if timer is not None:
             timer.cancel()
@@ -375,8 +378,9 @@ class LogDirs:
 
     def found_damage(self, partition: PartitionLog, error: LogCorrupt) -> None:
         """A partition that is in use proved to be damaged: said once. What is damaged is not served from now on, and
-        the next start trusts nothing of the partition."""
+        the next start trusts nothing of the partition, however this process ends."""
         if self.is_here(partition) and partition.log.set_damaged(error):
+            self.unmarked.add(partition)
             self._report_damage(partition.partition, error)
 
     def _report_damage(self, partition: TopicPartition, error: LogCorrupt) -> None:
@@ -414,6 +418,8 @@ class LogDirs:
         for partition in gone:
             del self.partitions[partition.partition]
             partition.log.failed = True
+        for held in log_dir.held:
+            self.damaged.pop(held, None)  # it waits for its dir like the others; the next start looks again
         self._commits[log_dir].fail(f"log dir {log_dir.path} went offline: {error}")
         self.on_offline(log_dir, [partition.partition for partition in gone])
 

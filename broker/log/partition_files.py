@@ -72,7 +72,12 @@ class PartitionFiles:
     @property
     def shareable(self) -> bool:
         """Whether a reader would be let in at once."""
-        return not self.closed and not self._requests and not any(lease.alone for lease in self._leases)
+        return self.readable and not self._requests
+
+    @property
+    def readable(self) -> bool:
+        """Nobody changes the files at this moment, though somebody may wait to."""
+        return not self.closed and not any(lease.alone for lease in self._leases)
 
     # -- leases
 
@@ -95,8 +100,10 @@ class PartitionFiles:
             self.give_back(lease)
 
     def try_shared(self, purpose: str) -> Lease | None:
-        """The lease of a reader if it can be had at once; the caller gives it back."""
-        if not self.shareable:
+        """The lease of a reader if it can be had at once; the caller gives it back. It passes those who wait, for
+        records are acknowledged when it is done, and they may wait long for another reader. Whoever takes such leases
+        one after the other, as the flush does, holds nobody up for longer than one."""
+        if not self.readable:
             return None
         lease = Lease(purpose, alone=False)
         self._leases.add(lease)

@@ -88,6 +88,8 @@ class Scrubber(Service):
             return
         except OSError as error:
             log.warning("scrub.failed", partition=str(partition.partition), reason=str(error))
+        except Exception as error:  # a defect, which must not end the node
+            log.exception("scrub.failed", error, partition=str(partition.partition))
 
     async def _scrub_segment(self, partition: PartitionLog, segment: Segment, next_base: int) -> None:
         scrub = SegmentScrub(partition.log.disk, segment, next_base)

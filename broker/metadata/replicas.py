@@ -265,7 +265,7 @@ class Replicas(Service):
         """The log of a replica: the one that is there, or a new one; None if that cannot be used."""
         log_dirs, topic_id = self._log_dirs, key[0]
         here = place in log_dirs.partitions or place in log_dirs.damaged
-        if here and log_dirs.topic_ids.get(place) not in (None, topic_id):
+        if place in log_dirs.dir_of and log_dirs.topic_ids.get(place) not in (None, topic_id):
             _log.info("replica.replaced", partition=str(place), reason="it belongs to a deleted topic of that name")
             await log_dirs.delete(place)
         elif here and log_dirs.topic_ids.get(place) is None and self._is_new(key, wanted) and log_dirs.is_used(place):
@@ -277,12 +277,14 @@ class Replicas(Service):
             partition = self._partitions.of(*key)
             if partition is not None:
                 self._retire(partition)
+            log_dir = log_dirs.dir_of[place]
             await log_dirs.set_aside(place)
-            self._arrived.add(key)
+            if log_dir.failure is None:  # else its folder is where it was
+                self._arrived.add(key)
         if place in log_dirs.partitions:
             if log_dirs.topic_ids.get(place) is None:
                 await log_dirs.adopt(place, topic_id)
-            return log_dirs.partitions[place]
+            return log_dirs.partitions.get(place)  # unless its directory failed meanwhile
         if place in log_dirs.dir_of:
             return None  # its directory is offline, or nobody else has what it lost
         if not self._may_begin(key, place, wanted):

@@ -49,16 +49,38 @@ async def test_readers_share_and_whoever_changes_files_is_alone() -> None:
     assert not writer.inside
     assert not late.inside, "readers that come later do not keep a writer waiting for ever"
     assert not files.shareable
-    assert files.try_shared("flush") is None
     for reader in readers:
         await reader.leave()
     await turns()
     assert writer.inside
+    assert files.try_shared("flush") is None
     assert not late.inside
     await writer.leave()
     await turns()
     assert late.inside
     await late.leave()
+    assert files.idle
+
+
+async def test_a_flush_does_not_wait_for_those_who_wait_for_a_long_reader() -> None:
+    """Retention waits for the cleaner; producers whose records are to be on the device must not wait with it."""
+    files = PartitionFiles()
+    cleaner = Visitor(files, alone=False)
+    await turns()
+    retention = Visitor(files, alone=True)
+    await turns()
+    flush = files.try_shared("flush")
+    assert flush is not None
+    await cleaner.leave()
+    again = Visitor(files, alone=False)
+    await turns()
+    assert not retention.inside
+    files.give_back(flush)
+    assert files.try_shared("the next flush") is None, "one flush after the other keeps nobody out"
+    await turns()
+    assert retention.inside
+    await retention.leave()
+    await again.leave()
     assert files.idle
 
 

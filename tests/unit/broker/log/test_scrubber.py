@@ -223,3 +223,26 @@ async def test_a_cut_waits_for_one_slice_only_and_is_no_damage() -> None:
     await scrubber(dirs).scrub_all()
     assert not dirs.damaged
     await dirs.stop(1)
+
+
+@pytest.mark.invariant("S3")
+async def test_damage_that_was_found_is_known_after_a_crash() -> None:
+    """Nothing is read at start of what had reached the device, so the mark in the folder has to tell."""
+    disk = memory()
+    dirs = await node(disk)
+    log = await written(dirs)
+    segment = log.log.segments[1]
+    content = disk.read(segment.log_path)
+    starts = [at for at, _ in batches(content)]
+    disk.edit(segment.log_path, swapped_bytes(content, starts))
+    await scrubber(dirs).scrub_all()
+    assert TP in dirs.damaged
+    await dirs.save_checkpoints("recovery-point-offset-checkpoint")
+    keeper = Housekeeper(dirs, ManualClock(), HousekeepingOptions(), threads=no_threads)
+    await keeper.tick()
+    await keeper.tick()
+    disk.restart()
+    dirs = await node(disk)
+    assert TP in dirs.damaged
+    with pytest.raises(LogCorrupt):
+        dirs.partitions[TP].read(segment.base_offset + 2, 1000, Isolation.LOG_END)

@@ -1,8 +1,10 @@
 """Replicas that are not found where they should be: which begin empty, which wait, and what fails is tried again."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,15 +16,16 @@ from rookery.broker.log.threads import no_threads
 from rookery.broker.metadata import replicas
 from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaStorageError
-from rookery.core.log import LogCorrupt
+from rookery.core.log import LogCorrupt, LogDirFailed
 from rookery.core.metadata import image as im
 from rookery.core.metadata import records as r
+from rookery.core.metadata.delta import Delta
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.nodes import log_dirs, memory
 from tests.unit.broker.metadata.test_damaged_replicas import KEY, ME, PLACE, Desk
 from tests.unit.broker.waiting import until
-from tests.unit.controller.state.clusters import cluster, directory, the_partition, with_partition
+from tests.unit.controller.state.clusters import TOPIC, cluster, directory, the_partition, with_partition
 
 ELSEWHERE = UUID(int=999)
 """A directory that this broker has not."""
@@ -198,3 +201,71 @@ async def test_a_replica_that_could_not_be_made_is_tried_again(
         assert found is not None
         assert found.is_leader == (not others), "another one led meanwhile"
         await until(lambda: here.view.image.partition(topic, 0).directory(ME) == directory(ME))
+
+
+@asynccontextmanager
+async def two_dirs(wanted: im.Partition) -> AsyncIterator[Desk]:
+    """The replica lies in /a, with records."""
+    dirs = log_dirs(memory(), ["/a", "/b"], first_id=directory(ME).int, threads=no_threads)
+    await dirs.start()
+    log = await dirs.create(PLACE, TOPIC, directory_id=dirs.dirs[0].directory_id)
+    for _ in range(40):
+        log.append_as_leader(batch(), 0, NOW)
+    log.log.flush()
+    async with serving(Desk(dirs, with_partition(cluster(), wanted))) as here:
+        dirs.on_offline = here.replicas.dir_failed
+        yield here
+
+
+def device_fails(here: Desk) -> None:
+    here.dirs.dir_failed(here.dirs.dirs[0], LogDirFailed("writing", "/a", OSError(errno.EIO, "Input/output error")))
+
+
+@pytest.mark.invariant("S3", "P17")
+@pytest.mark.parametrize("when", ["before", "while it is set aside"])
+async def test_a_damaged_replica_whose_directory_fails_is_not_begun_elsewhere(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be there twice when the directory is back, and the broker would not start."""
+
+    async with two_dirs(partition((1, 2, 3), (2, 3), 2, im.LOST_DIRECTORY)) as here:
+        log = here.dirs.partitions[PLACE]
+        disk = log.log.disk
+        here.dirs.found_damage(log, LogCorrupt(log.log.segments[1].log_path, 0, "a checksum is wrong"))
+        if when == "before":
+            device_fails(here)
+        else:
+            rename = disk.rename
+
+            def fails_in_a(old: str, new: str) -> None:
+                if old.startswith("/a"):
+                    raise OSError(errno.EIO, "Input/output error")
+                rename(old, new)
+
+            monkeypatch.setattr(disk, "rename", fails_in_a)
+        await here.replicas.settled()
+        monkeypatch.undo()
+        assert here.dirs.dirs[0].failure is not None
+        assert PLACE not in here.dirs.partitions
+        await here.dirs.stop(1)
+        here.dirs = log_dirs(disk, ["/a", "/b"], threads=no_threads)
+        await here.dirs.start()
+        assert PLACE in here.dirs.dir_of
+
+
+@pytest.mark.invariant("M12", "P17")
+async def test_a_topic_made_anew_does_not_wait_for_the_directory_of_the_one_before() -> None:
+    """Whichever of the two changes is heard of first."""
+    other = UUID(int=4000)
+    async with two_dirs(partition((1,), (1,), 1, directory(ME))) as here:
+        device_fails(here)
+        delta = Delta(here.view.image)
+        delta.replay(r.RemoveTopicRecord(TOPIC), 100)
+        delta.replay(r.TopicRecord("t", other), 101)
+        delta.replay(r.PartitionRecord(other, 0, (1,), (1,), 1, 0, 0), 102)
+        changes = delta.apply(epoch=1)
+        here.view.image = changes.after
+        here.replicas.publish(replace(changes, partitions=changes.partitions[::-1]))
+        await here.replicas.settled()
+        assert here.dirs.topic_ids[PLACE] == other
+        assert here.dirs.dir_of[PLACE].path == "/b"
