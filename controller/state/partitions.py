@@ -59,12 +59,12 @@ class Electorate:
         return _record(topic.id, index, partition, after)
 
     def reconsidered(self, concerned: Callable[[Topic], bool] = lambda topic: True) -> list[PartitionChangeRecord]:
-        """After a change of the rules: what depends on them, partitions without a leader or with eligible replicas,
-        is decided once more."""
+        """After a change of the rules: what depends on them, partitions without a leader, with eligible replicas, or
+        whose reassignment waits for enough replicas in sync, is decided once more."""
         changes = (
             self.change(topic, index, partition, NOTHING)
             for topic, index, partition in self.image.partitions()
-            if (partition.elr or partition.last_known_elr or not partition.has_leader) and concerned(topic)
+            if _depends_on_rules(partition) and concerned(topic)
         )
         return [change for change in changes if change is not None]
 
@@ -91,6 +91,10 @@ class Electorate:
         last = _last_known(old) if rules.elr and rules.last_known_leader else NO_NODE
         candidates = Candidates(draft.replicas, draft.isr, eligible, last, draft.leader)
         return elect(candidates, election, lambda broker: self.image.can_serve(draft, broker))
+
+
+def _depends_on_rules(partition: Partition) -> bool:
+    return bool(partition.elr or partition.last_known_elr or not partition.has_leader or partition.reassigning)
 
 
 def enough_in_sync(partition: Partition, rules: TopicRules) -> bool:

@@ -162,6 +162,16 @@ def test_lowering_min_isr_empties_the_elr_in_the_same_batch(resource: tuple[int,
     assert the_partition(later).elr == ()
 
 
+@pytest.mark.invariant("P16")
+def test_a_reassignment_that_waits_for_more_in_sync_ends_when_fewer_suffice() -> None:
+    """The replica that stays is away: from now on the added one suffices."""
+    moving = Partition((1, 3, 2), (2, 3), 2, adding_replicas=(3,), removing_replicas=(2,))
+    image = with_partition(cluster(fenced=(1,)), moving, min_isr=2)
+    _, later = alter(image, ConfigChange("min.insync.replicas", SET, "1"))
+    done = the_partition(later)
+    assert (done.replicas, done.isr, done.leader, done.reassigning) == ((1, 3), (3,), 3, False)
+
+
 @pytest.mark.invariant("M4")
 @pytest.mark.parametrize(
     ("resource", "change"),
