@@ -188,14 +188,19 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        seconds = self._settings.frame_timeout_ms / 1000
         self._may_be_held = True
-        unsent = self._transport.get_write_buffer_size()
-        self._unwritable_until = self._clock() + seconds + unsent / SLOWEST_BYTES_PER_S
+        self._unwritable_until = self._time_to_take()
+
+    def _time_to_take(self) -> float:
+        """By when a client at the slowest rate allowed has taken what is written."""
+        seconds = self._settings.frame_timeout_ms / 1000
+        return self._clock() + seconds + self._transport.get_write_buffer_size() / SLOWEST_BYTES_PER_S
 
     def resume_writing(self) -> None:
+        if self._closed:
+            return  # the rest has to leave in time, too
         self._unwritable_until = None
-        if not self._draining and not self._closed:
+        if not self._draining:
             self._serve()
 
     # --- one pass ----------------------------------------------------------------------------------------
@@ -447,6 +452,8 @@ class Connection(asyncio.BufferedProtocol):
         now, settings = self._clock(), self._settings
         if self._unwritable_until is not None and now > self._unwritable_until:
             self._refuse("the client does not take its responses")
+        elif self._closed:
+            return  # what was written is leaving
         elif self._sent_until is not None:
             if self._behind_s() * 1000 > settings.frame_timeout_ms:
                 here, size = self._frames.buffered, self._frames.awaited
@@ -468,8 +475,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._unsent + self._behind + self._transport.get_write_buffer_size()
 
     def close(self) -> None:
-        """End the connection once what was written is sent."""
+        """End the connection once what was written is sent; a client that does not take it has its time and no
+        more, and the memory of what it sent is free at once."""
         self._closed = self._may_be_held = True
+        self._shared.memory.count(self, 0)
+        if self._unwritable_until is None and self._transport.get_write_buffer_size():
+            self._unwritable_until = self._time_to_take()
         self._transport.close()
 
     def finish(self) -> None:
@@ -486,8 +497,7 @@ class Connection(asyncio.BufferedProtocol):
         """The client's fault: say so once, and drop the connection."""
         self._flush(self._clock())
         _log.warning("connection.dropped", peer=self.client.address, listener=self._listener, reason=reason)
-        self._closed = self._may_be_held = True
-        self._transport.close() if self._unwritable_until is None else self._transport.abort()
+        self.close() if self._unwritable_until is None else self.abort()
 
     def _broken(self, call: Call, error: BaseException) -> None:
         """Our fault. No answer is honest: a producer that is told of an unknown error may drop or repeat what

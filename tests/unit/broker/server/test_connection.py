@@ -394,6 +394,21 @@ def test_a_client_that_never_takes_its_answers_is_given_up() -> None:
     assert client.transport.aborted
 
 
+def test_a_closed_connection_whose_client_takes_nothing_does_not_stay() -> None:
+    """A process that hangs keeps its connection alive: what was written to it never leaves."""
+    rig = Rig(connections_idle_ms_max=10_000, frame_timeout_ms=1000)
+    client = rig.client()
+    client.receive(frame_of("a"))
+    client.transport.buffered = 64 * 1024 * 5  # less than would pause the writing
+    rig.scheduler.advance(12.0)
+    assert not client.is_open
+    client.connection.resume_writing()  # some of it left
+    rig.scheduler.advance(3.0)
+    assert not client.transport.aborted
+    rig.scheduler.advance(5.0)
+    assert client.transport.aborted
+
+
 def test_line_11_idle_connections_are_closed_silently(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig(connections_idle_ms_max=600_000)
     idle, busy = rig.client(), rig.client()

@@ -174,3 +174,16 @@ def test_time_in_which_this_process_stood_still_makes_no_sender_slow() -> None:
     rig.memory.look()
     assert second.answers() == ["large"], "the turn has passed on"
     assert first.answers() == ["large"]
+
+
+def test_a_dropped_sender_that_takes_no_answers_gives_its_memory_back_at_once() -> None:
+    """The transport waits until what was written has left; nobody else waits for that."""
+    rig = Rig(queued_request_bytes_max=len(HALF))
+    slow, other, third = rig.client(), rig.client(), rig.client()
+    slow.transport.buffered = 1000
+    slow.receive(HALF)
+    other.receive(HALF)
+    third.receive(HALF)
+    rig.scheduler.advance(SLOW_S + len(HALF) / SLOWEST_BYTES_PER_S + 2.0)
+    assert not slow.is_open
+    assert slow.connection not in rig.memory._held
