@@ -149,6 +149,17 @@ class RaftCore:
         replica.advance_high_watermark(snapshot.end_offset)
         return self._settle(replica.role, now_ms)
 
+    def snapshot_damaged(self, snapshot: SnapshotId, now_ms: float) -> Ready:
+        """What `Ready.snapshot_install` asked for cannot be done: the download is damaged. Nothing has changed; ask the
+        leader again after a while, it may have another one by then."""
+        replica = self.replica
+        if snapshot != replica.installing:
+            raise CorruptStateError(f"{snapshot} is damaged, but {replica.installing} was asked for")
+        replica.installing = None
+        if isinstance(replica.role, Follower):
+            following.pause(replica, replica.role, now_ms)
+        return self._settle(replica.role, now_ms)
+
     def snapshot_written(self, snapshot: SnapshotId, log_start_offset: int, now_ms: float) -> Ready:
         """The application wrote a snapshot, it is durable. The log below `log_start_offset` (the old start,
         or the end of a snapshot that is kept) may be deleted after this call; keeping the log since the

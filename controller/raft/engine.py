@@ -19,6 +19,7 @@ from rookery.controller.raft.metrics import RaftMetrics
 from rookery.controller.raft.ready import LogWrite, Ready, RoleChange, Send
 from rookery.controller.raft.storage import RaftStorage
 from rookery.core.clock import Clock
+from rookery.core.errors import CorruptMessageError
 from rookery.core.logs import get_logger
 from rookery.core.metadata_log import SnapshotId
 from rookery.core.to_its_end import to_its_end
@@ -26,6 +27,7 @@ from rookery.core.to_its_end import to_its_end
 _log = get_logger("controller.raft")
 T = TypeVar("T")
 _TIMER_MIN_S = 0.001
+DAMAGED_TODO = "if this goes on, check the disk of the leader and this one; the leader's next snapshot is tried, too"
 
 
 class Effects(Protocol):
@@ -172,7 +174,12 @@ class Engine:
             self.input(lambda now_ms, number=number: self.core.flushed(number, now_ms))  # type: ignore[misc]
 
     async def _install(self, snapshot: SnapshotId) -> None:
-        voters = await self.in_thread(lambda: self.storage.install(snapshot))
+        try:
+            voters = await self.in_thread(lambda: self.storage.install(snapshot))
+        except CorruptMessageError as error:
+            _log.error("raft.snapshot.damaged", reason=str(error), todo=DAMAGED_TODO)
+            self.input(lambda now: self.core.snapshot_damaged(snapshot, now))
+            return
         now_ms = self._clock.wall_ms()
         await self.with_files(lambda: self.storage.restart_at(snapshot, now_ms))
         await self.in_thread(lambda: self.storage.save_committed(snapshot.end_offset))

@@ -228,6 +228,12 @@ def take_chunk(replica: Replica, role: Follower, download: Download, response: F
         replica.installing = replica.out.snapshot_install = download.snapshot
 
 
+def pause(replica: Replica, role: Follower, now_ms: float) -> None:
+    """The leader answers, but with nothing of use: ask again after a while, and do not give it up."""
+    role.retry_ms = now_ms + replica.config.election_timeout_ms
+    role.fetch_deadline_ms = max(role.fetch_deadline_ms, role.retry_ms + replica.config.fetch_timeout_ms)
+
+
 # -- time ----------------------------------------------------------------------------------------------------
 
 

@@ -222,6 +222,19 @@ def test_a_snapshot_comes_in_pieces_and_takes_the_place_of_the_log() -> None:
 
 
 @pytest.mark.invariant("R15")
+def test_a_damaged_download_changes_nothing_and_is_asked_for_again_after_a_while() -> None:
+    one = One()
+    request = only(one.step(answer(one.follow(), snapshot=SNAPSHOT)), FetchSnapshotRequest)
+    one.step(chunk(request, b"abc", 3))
+    assert not one.took(one.core.snapshot_damaged(SNAPSHOT, one.now_ms)).sends, "not at once: it may be all there is"
+    ready = one.timeout()
+    assert one.role == "follower"
+    fetch = only(ready, FetchRequest)
+    assert (fetch.fetch_offset, fetch.high_watermark) == (0, 0)
+    assert only(one.step(answer(fetch, snapshot=SNAPSHOT)), FetchSnapshotRequest).position == 0
+
+
+@pytest.mark.invariant("R15")
 def test_nobody_stands_for_election_while_a_snapshot_replaces_its_log() -> None:
     one = One()
     request = only(one.step(answer(one.follow(), snapshot=SNAPSHOT)), FetchSnapshotRequest)

@@ -118,6 +118,33 @@ async def test_a_voter_that_missed_deleted_records_gets_the_snapshot(tmp_path: P
         await cluster.all_have([*expected, b"after"])
 
 
+@pytest.mark.invariant("R15")
+async def test_a_damaged_snapshot_of_the_leader_ends_nobody_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The voter that downloads it goes on asking, and gets the leader's next one."""
+    async with nodes(tmp_path, 3) as cluster:
+        leader = await cluster.leader()
+        absent = next(member for member in cluster.members if member is not leader)
+        await absent.stop()
+        present = [member for member in cluster.members if member is not absent]
+        for round_ in range(2):
+            leader.propose(*words(10 * round_, 10))
+            await cluster.all_have(words(0, 10 * round_ + 10), present)
+            await snapshot(leader)
+        snapshots = leader.node.running().engine.storage.snapshots
+        file = Path(snapshots.path(snapshots.all()[-1]))
+        sound = file.read_bytes()
+        file.write_bytes(sound[:100] + b"?" + sound[101:])
+        cluster.members[cluster.members.index(absent)] = again = absent.again()
+        await again.start()
+        await until("the damage is noticed", lambda: "raft.snapshot.damaged" in caplog.text)
+        leader.propose(*words(20, 10))
+        await cluster.all_have(words(0, 30), present)
+        await snapshot(leader)
+        await cluster.all_have(words(0, 30))
+
+
 async def test_a_snapshot_of_what_is_not_committed_or_of_another_epoch_is_refused(tmp_path: Path) -> None:
     async with nodes(tmp_path, 1) as cluster:
         member = await cluster.leader()
