@@ -91,9 +91,12 @@ class Member(Client):
         self._coordinator = -1
         self._share: list[tuple[str, int]] = []
         self.stable_since: float | None = None
+        self._silences_s: tuple[float, ...] = (0.0,)
+        self._answered_at = 0.0
+        self._joined_at: tuple[int, ...] = ()
         self.stopped = False
         self.done = False
-        self._session_ms = int(max(3000, world.swarm.session_ms) * (3 if world.swarm.days else 1))
+        self.session_ms = int(max(3000, world.swarm.session_ms) * (3 if world.swarm.days else 1))
         self.run(self._go())
 
     async def _go(self) -> None:
@@ -123,7 +126,26 @@ class Member(Client):
             await self._find()
         if self._coordinator < 0:
             raise OSError("no coordinator")
-        return await self.ask(self._coordinator, api, version, request, timeout_s)
+        sent_at = self.world.loop.time()
+        answer = await self.ask(self._coordinator, api, version, request, timeout_s)
+        self._silences_s = (*self._silences_s[-2:], sent_at - self._answered_at)
+        self._answered_at = self.world.loop.time()
+        return answer
+
+    def _coordinators(self) -> tuple[int, ...]:
+        """Changes whenever somebody else may coordinate."""
+        topic = self.world.image.topic("__consumer_offsets")
+        epochs = [p.leader_epoch for _, p in topic.in_order()] if topic is not None else []
+        return (self._coordinator, *epochs)
+
+    def _evicted(self) -> None:
+        """G3: nobody is thrown out who was there all the time, with the same coordinator, and no fault around."""
+        quiet_s = self.world.loop.time() - self.world.calm_since
+        silence_s = max(self._silences_s)  # not every answer renews a session
+        there = self._member_id and silence_s < 0.4 * self.session_ms / 1000
+        same = self._joined_at == self._coordinators()
+        alone = quiet_s > self.session_ms / 1000 and there and same
+        require(not alone, "G3", f"{self.name} was evicted after a silence of {silence_s:.3f} s")
 
     def _judge(self, code: int) -> bool:
         """Whether an answer was good; what it means for this member if not."""
@@ -134,6 +156,7 @@ class Member(Client):
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._coordinator = -1
         elif error == ErrorCode.UNKNOWN_MEMBER_ID or error == ErrorCode.FENCED_INSTANCE_ID:
+            self._evicted()
             self._member_id, self._generation = "", -1
         elif error in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
             self._generation = -1
@@ -142,19 +165,24 @@ class Member(Client):
     async def _join(self) -> None:
         request = JoinGroupRequest(
             group_id=self._group,
-            session_timeout_ms=self._session_ms,
-            rebalance_timeout_ms=self._session_ms,
+            session_timeout_ms=self.session_ms,
+            rebalance_timeout_ms=self.session_ms,
             member_id=self._member_id,
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name=SHARE[0], metadata=SHARE[1])],
         )
-        joined = await self._to_coordinator(JOIN_GROUP, 5, request, 2 * self._session_ms / 1000 + 5)
+        joined = await self._to_coordinator(JOIN_GROUP, 5, request, 2 * self.session_ms / 1000 + 5)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = joined.member_id
             return
         if not self._judge(joined.error_code):
             return
         self._member_id = joined.member_id
+        self._joined_at = self._coordinators()
+        leads = joined.leader == joined.member_id
+        if leads and len(joined.members) > 1 and self.world.teasing and self.rng.random() < 0.5:
+            self._member_id = ""  # it vanishes without a word and comes back as another
+            return
         assignments = self._assignments(joined.members) if joined.leader == joined.member_id else []
         sync = SyncGroupRequest(
             group_id=self._group,
@@ -163,8 +191,8 @@ class Member(Client):
             assignments=assignments,
         )
         if self.rng.random() < 0.05 and not self.world.quiet:
-            await asyncio.sleep(self._session_ms * self.rng.random() / 1000)
-        synced = await self._to_coordinator(SYNC_GROUP, 3, sync, 2 * self._session_ms / 1000 + 5)
+            await asyncio.sleep(self.session_ms * self.rng.random() / 1000)
+        synced = await self._to_coordinator(SYNC_GROUP, 3, sync, 2 * self.session_ms / 1000 + 5)
         if self._judge(synced.error_code):
             self._generation = joined.generation_id
             self._share = [(topic, index) for topic, index in json.loads(bytes(synced.assignment) or b"[]")]
@@ -191,7 +219,7 @@ class Member(Client):
             return
         topic, index = self.rng.choice(self._share)
         await (self._commit(topic, index) if self.rng.random() < 0.6 else self.fetch(topic, index))
-        if self.rng.random() < 0.02 and not self.world.quiet:
+        if self.rng.random() < (0.15 if self.world.teasing else 0.02) and not self.world.quiet:
             await self._leave()
 
     async def _commit(self, topic: str, index: int) -> None:

@@ -13,7 +13,7 @@ from rookery.broker.node.node import Node, build_node
 from rookery.controller.raft.node import RaftNode
 from rookery.core.config import node as keys
 from rookery.core.config.options import Settings
-from rookery.core.disk import MemoryDisk
+from rookery.core.disk import FolderInUseError, MemoryDisk
 from rookery.core.types import TopicPartition
 from tests.simulation.cluster_broker import SimClock
 from tests.simulation.cluster_loop import Killed, Process
@@ -22,7 +22,7 @@ from tests.simulation.cluster_net import HostNetwork
 if TYPE_CHECKING:
     from tests.simulation.nodes_world import World
 
-KAFKA, CONTROL = 9092, 9093
+KAFKA, CONTROL, SECOND = 9092, 9093, 9193
 LAST_S = 0.01
 """What a process that stops has begun already may end meanwhile."""
 
@@ -148,6 +148,40 @@ class SimNode:
             if process.alive and self.process is process and not world.over:
                 self._gone(process)
 
+    def start_twice(self) -> Process:
+        """A second process, in the controller's role, on the folders of the first."""
+        self._world.trace("start twice", self.id)
+        process = Process(self.host)
+        process.context.run(self._world.loop.create_task, self._second(), name=f"second node {self.id}")
+        return process
+
+    async def _second(self) -> None:
+        world = self._world
+        settings = node_settings(world, self.id).having(
+            {"process.roles": "controller", "listeners": f"CONTROLLER://{self.host}:{SECOND}"}
+        )
+        try:
+            node = await build_node(
+                settings,
+                clock=self.clock,
+                disk=self.disk,
+                network=HostNetwork(world.network),
+                control=world.control,
+                rng=Random(f"{world.seed} second {self.id} {self.lives}"),
+            )
+            await node.group.run()
+        except FolderInUseError:
+            world.trace("refused", self.id)
+        except Killed:
+            raise
+        except Exception as error:
+            world.exited(self, error)
+
+    def end_second(self, process: Process) -> None:
+        process.alive = False
+        self._world.network.killed(process)
+        self._world.control.killed(process)
+
     def _on_ready(self) -> None:
         self.ready = True
         self._world.trace("ready", self.id)
@@ -163,7 +197,7 @@ class SimNode:
         for place in self._world.places():
             self.log(place)
         process.alive = False
-        self._world.open_files.pop(self.disk, None)
+        self._world.open_files.pop(process, None)
         self._world.network.killed(process)
         self._world.control.killed(process)
         self.graves.append((process, self.node))

@@ -136,6 +136,13 @@ class Nemesis:
         if all(world.tolerates(place, node, cut=True) for place in world.places_of(node.id)):
             node.power_cut()
 
+    def start_twice(self) -> None:
+        """Somebody starts a controller on the folder of a node that runs, and thinks better of it."""
+        node = self._any()
+        if node.running and node.ready and node.is_voter:
+            second = node.start_twice()
+            self._world.loop.call_later(3.0, node.end_second, second, context=NOBODY)
+
     def stop(self) -> None:
         node = self._any()
         if node.ready:
@@ -203,6 +210,63 @@ class Nemesis:
         one, other = self._rng.sample(self._hosts(), 2)
         self._world.network.slow(one, other, self._rng.choice((0.05, 0.3, 1.0)))
         self._heal_later()
+
+    # --- several in a row, for planted bugs that need them ---------------------------------------------------
+
+    def rejoin_cut(self) -> None:
+        """A follower comes back; its leader loses the controller while it asks for its entry; the follower dies and
+        comes back once more, and then the leader hears of it."""
+        controller, leader = self._controller(), self._leader()
+        others = [n for n in self._world.nodes.values() if n is not leader and n is not controller and n.is_broker]
+        if leader is controller or not others:
+            return
+        follower = self._rng.choice(others)
+        self._kill(follower)
+        loop, again = self._world.loop, follower.lives + 1
+        loop.call_later(2.0, follower.start, context=NOBODY)
+        loop.call_later(2.1, self._cut_when_back, follower, leader, controller, again, 200, context=NOBODY)
+
+    def _cut_when_back(self, follower: SimNode, leader: SimNode, controller: SimNode, life: int, left: int) -> None:
+        world, loop = self._world, self._world.loop
+        if not left or not follower.up or follower.lives != life or not self._active:
+            return
+        if not world.image.active(follower.id):
+            args = (follower, leader, controller, life, left - 1)
+            loop.call_later(0.01, self._cut_when_back, *args, context=NOBODY)
+            return
+        self._cut(leader.host, controller.host, both=True)
+        wait_s = 0.1 + self._rng.random() * 0.3
+        loop.call_later(wait_s, self._kill, follower, context=NOBODY)
+        loop.call_later(wait_s + 0.1, follower.start, context=NOBODY)
+        loop.call_later(wait_s + 1.2, world.network.mend, leader.host, controller.host, context=NOBODY)
+
+    def acknowledged_in_the_dark(self) -> None:
+        """With one voter away, another is killed and comes back, and goes dark before it has synced; then the leader
+        goes and the first is back."""
+        leader, loop = self._controller(), self._world.loop
+        others = [n for n in self._world.nodes.values() if n is not leader and n.is_voter]
+        self._rng.shuffle(others)
+        if leader.raft is None or len(others) < 2 or not others[0].up:
+            return
+        again, away = others[:2]
+        for host in (leader.host, again.host):
+            self._cut(away.host, host, both=True)
+        loop.call_later(0.3, self._kill_and_start, again, context=NOBODY)
+        dark_s = 0.3 + 0.15 + self._rng.random() * 0.4
+        loop.call_later(dark_s, self._dark, again, context=NOBODY)
+        loop.call_later(dark_s + 0.01, leader.pause, context=NOBODY)
+        loop.call_later(dark_s + 0.02, self._world.network.heal, context=NOBODY)
+        loop.call_later(dark_s + 0.1, again.start, context=NOBODY)
+        loop.call_later(dark_s + 4.0, leader.resume, context=NOBODY)
+
+    def _kill_and_start(self, node: SimNode) -> None:
+        node.kill()
+        node.start()
+
+    def _dark(self, node: SimNode) -> None:
+        world = self._world
+        if all(world.tolerates(place, node, cut=True) for place in world.places_of(node.id)):
+            node.power_cut()
 
     # --- clocks ----------------------------------------------------------------------------------------------
 

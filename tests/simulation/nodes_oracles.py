@@ -322,17 +322,13 @@ class Oracles:
         require(not listeners, "left-over", f"node {node.id}: listeners", listeners)
         links = [link for link in world.control.links if process in link.ends and link.open[link.ends.index(process)]]
         require(not links, "left-over", f"node {node.id}: control connections", len(links))
-        files = sorted(world.open_files.get(node.disk, {}).values())
+        files = sorted(world.open_files.get(process, {}).values())
         require(not files, "left-over", f"node {node.id}: open files", files)
 
-    def open_logs(self) -> list[tuple[SimNode, Place, PartitionLog]]:
-        found = []
-        for node in self._world.nodes.values():
-            for place in self._world.places():
-                log = node.open_log(place)
-                if log is not None:
-                    found.append((node, place, log))
-        return found
+    def deleted_files(self) -> list[str]:
+        """What was deleted and still lies on a disk."""
+        found = ((node.id, path) for node in self._world.nodes.values() for path in node.disk.paths())
+        return [f"{number}:{path}" for number, path in found if path.endswith(".deleted") or "-delete/" in path]
 
     # --- in the end ------------------------------------------------------------------------------------------
 

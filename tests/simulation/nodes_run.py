@@ -93,7 +93,12 @@ class Simulation:
             self._go_on(self._settle_s())
             self._probe([n for n in world.nodes if n != self.nemesis.kept_down], "with a node down")
         self.nemesis.restore()
+        world.calm_since = world.loop.time()
         self._until(self.patience_s, self._has_leaders, "every partition has a leader")
+        if self.swarm.members > 1 and self.members:
+            world.teasing = True
+            self._go_on(4.0 * self.members[0].session_ms / 1000)
+            world.teasing = False
         self._go_on(1.0)
         world.quiet = True
         self._until(self.patience_s, self._clients_rest, "every client got its answer")
@@ -171,6 +176,8 @@ class Simulation:
             member.stopped = True
         self._until(self.patience_s, lambda: all(member.done for member in self.members), "members leave")
         self._until(self.patience_s, self._is_whole, "replicas are in sync and equal, and nobody writes")
+        deleted = world.oracles.deleted_files
+        self._until(self.patience_s, lambda: not deleted(), "what was deleted goes", lambda: str(deleted()))
         for node in world.nodes.values():
             node.stop()
             self._until(self.patience_s, lambda node=node: not node.up, f"node {node.id} stops")  # type: ignore[misc]

@@ -6,7 +6,7 @@ from random import Random
 FAULTS = (
     "kill", "kill_leader", "kill_controller", "kill_twice", "power_cut", "stop", "pause", "pause_leader",
     "pause_controller", "isolate", "isolate_controller", "cut_pair", "cut_one_way", "cut_control", "cut_data",
-    "slow_link", "jump_clock", "last_in_sync",
+    "slow_link", "jump_clock", "last_in_sync", "start_twice",
 )  # fmt: skip
 WORK = (
     "create_topic", "delete_topic", "recreate_topic", "grow_topic", "reassign", "reassign_again", "alter_config",
@@ -115,8 +115,9 @@ class Swarm:
         return list(range(first, self.controllers + self.brokers_more + 1))
 
 
-def draw(rng: Random) -> Swarm:
-    days = rng.random() < 0.15
+def draw(rng: Random, *, minutes: bool = False) -> Swarm:
+    """With `minutes` no seed takes days."""
+    days = rng.random() < 0.15 and not minutes
     pace = 60.0 if days else 1.0
     split = rng.random() < 0.15
     brokers_more = 3 if split else rng.choice((0, 0, 0, 1))

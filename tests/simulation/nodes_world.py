@@ -26,7 +26,7 @@ from rookery.controller.state.defaults import Defaults
 from rookery.core.disk import memory
 from rookery.core.metadata import image as im
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
-from tests.simulation.cluster_loop import Killed, Process, SimLoop, current
+from tests.simulation.cluster_loop import PROCESS, Killed, Process, SimLoop, current
 from tests.simulation.cluster_net import SimNetwork
 from tests.simulation.cluster_world import OrderedSet
 from tests.simulation.controller_rules import Observer, Violation, require
@@ -86,10 +86,14 @@ class World:
         """Clients stop after what they have begun."""
         self.calm = False
         """No more faults at named points."""
+        self.calm_since = float("inf")
+        """When the last fault ended, and nothing is down any more."""
+        self.teasing = False
+        """Members of groups leave without a word between join and sync."""
         self.over = False
         self.closing = False
         self.exits: list[tuple[int, BaseException]] = []
-        self.open_files: dict[Any, dict[Any, str]] = {}
+        self.open_files: dict[Process | None, dict[Any, str]] = {}
         self._points = Random(f"{seed} points")
         self._places: tuple[im.Image, list[Place]] = (self.image, [])
 
@@ -286,10 +290,11 @@ class World:
         raft.subscribe(Witness(self, raft.settings.node_id))
 
     def _file_opened(self, _: None, file: Any, disk: Any, path: str, *rest: Any) -> None:
-        self.open_files.setdefault(disk, {})[file] = path
+        self.open_files.setdefault(PROCESS.get(), {})[file] = path
 
     def _file_closed(self, _: None, file: Any) -> None:
-        self.open_files.get(file._disk, {}).pop(file, None)
+        for held in self.open_files.values():
+            held.pop(file, None)
 
     def _appended(self, _: None, partition: Partition, batch: Any, *rest: Any) -> None:
         self.oracles.landed(partition, batch)

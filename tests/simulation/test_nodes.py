@@ -1,5 +1,6 @@
-"""Whole nodes in virtual time: no seed may fail, and a seed is the same run in every process."""
+"""Whole nodes in virtual time: no seed may fail, a seed is the same run in every process, planted bugs are noticed."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.nodes_mutants import BY_NAME
 from tests.simulation.nodes_run import run
 
 ROOT = Path(__file__).parent.parent.parent
+KILLS = json.loads((Path(__file__).parent / "nodes_kills.json").read_text())
 SLICES = 6
 SEEDS_PER_SLICE = 2
 FIRST_SEED = 1
@@ -23,6 +26,20 @@ def test_no_seed_breaks_a_promise(part: int) -> None:
     first = FIRST_SEED + part * SEEDS_PER_SLICE
     results = [run(seed) for seed in range(first, first + SEEDS_PER_SLICE)]
     assert sum(result.counts.get("acked", 0) for result in results) > 50, "too little to show anything"
+
+
+@pytest.mark.parametrize("name", sorted(KILLS))
+def test_planted_bug_is_noticed(name: str) -> None:
+    """By one of the seeds that noticed it when they were recorded."""
+    mutant, seeds = BY_NAME[name], KILLS[name]["seeds"]
+    found = next(filter(None, map(mutant.noticed_by, seeds)), None)
+    assert found is not None, f"no longer noticed: run python -m tests.soak.soak_nodes '{name}'"
+    assert found in mutant.invariants
+
+
+def test_enough_bugs_are_planted() -> None:
+    assert len(KILLS) >= 10
+    assert set(KILLS) <= set(BY_NAME)
 
 
 def run_elsewhere(seeds: list[int], hash_seed: str) -> list[str]:

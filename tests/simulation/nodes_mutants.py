@@ -1,0 +1,484 @@
+"""Planted bugs: each breaks one thing in the shells around the pure cores, and simulated nodes must notice.
+
+A mutant replaces functions while it is planted; nothing of it is in the product. Most of them were in the product once.
+`tests/soak/soak_nodes.py` searches for seeds that notice each; CI replays the recorded ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from rookery.broker.coordination.alarms import Alarms
+from rookery.broker.groups import committing
+from rookery.broker.groups import offsets as group_offsets
+from rookery.broker.groups.group import Group
+from rookery.broker.lifecycle import Lifecycle
+from rookery.broker.log.housekeeper import Housekeeper
+from rookery.broker.log.offset_checkpoints import OffsetCheckpoints
+from rookery.broker.log.partition_files import PartitionFiles
+from rookery.broker.metadata.follower import MetadataFollower
+from rookery.broker.replication import isr
+from rookery.broker.replication.follower import LeaderFollower
+from rookery.broker.replication.follower_session import FollowerSession
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.replica_state import Committed, LeaderState
+from rookery.broker.replication.waiters import Waiters
+from rookery.broker.server.server import Server
+from rookery.controller.raft import storage as raft_storage
+from rookery.controller.raft.delivery import Delivery
+from rookery.controller.state import reassignment
+from rookery.controller.state.partitions import Wanted
+from rookery.core.disk.memory import MemoryDisk
+from rookery.core.errors import KafkaError
+from rookery.core.log import LogDirFailed
+from rookery.core.log.checkpoints import save_offsets
+from rookery.core.log.flush import FlushJob
+from rookery.core.metadata.requests import IsrChange, IsrMember
+from tests.simulation.controller_rules import Violation
+from tests.simulation.nodes_run import Result, Simulation
+from tests.simulation.nodes_swarm import Swarm, draw
+
+NEVER_S = 1_000_000.0
+LOSS = (
+    "P1", "P2", "P4", "P5", "P7", "T2", "inconsistent-offsets", "poll-skip", "duplicate", "order", "phantom", "deleted",
+)  # fmt: skip
+"""Once a copy lacks records, chance decides which of these notices first."""
+BROKEN = ("node-failed", "unhandled", "liveness", "S4")
+QUORUM = ("R1", "R3", "R6", "M1", "M3", "M7", "M12", "node-failed", "unhandled", "liveness")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    name: str
+    bug: str
+    invariants: tuple[str, ...]
+    """Which of them may notice it first."""
+    patches: tuple[tuple[Any, str, Any], ...]
+    aim: Callable[[Swarm], None] = lambda swarm: None
+    """Changes what a seed drew, towards what the bug needs."""
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for owner, name, replacement in self.patches:
+                stack.enter_context(patch.object(owner, name, replacement))
+            yield
+
+    def run(self, seed: int) -> Result:
+        swarm = draw(Random(f"{seed} nodes"), minutes=True)
+        self.aim(swarm)
+        with self.planted():
+            return Simulation(seed, swarm).run()
+
+    def noticed_by(self, seed: int) -> str | None:
+        """The invariant that a seed finds broken, if it does."""
+        try:
+            self.run(seed)
+        except Violation as violation:
+            return str(violation).partition(" s: ")[2].partition(":")[0].split(" ")[0]
+        return None
+
+
+# --- where faults should fall ------------------------------------------------------------------------------------
+
+
+def _with(
+    *faults: str, work: tuple[str, ...] = (), policy: str = "", **settings: Any
+) -> Callable[[Swarm], None]:
+    """These faults and this work for sure, often; other settings as given; no topic that may lose records."""
+
+    def aim(swarm: Swarm) -> None:
+        swarm.faults.update(dict.fromkeys(faults, 4.0))
+        swarm.work.update(dict.fromkeys(work, 4.0))
+        swarm.duration_s, swarm.fault_s = 12.0, min(swarm.fault_s, 1.5)
+        swarm.producers = min(swarm.producers, 2)
+        swarm.session_ms, swarm.heartbeat_ms = 1500, 250
+        swarm.work_s = min(swarm.work_s, 1.5) if work else swarm.work_s
+        swarm.topics = [replace(plan, unclean=False, policy=policy or plan.policy) for plan in swarm.topics[:2]]
+        for name, value in settings.items():
+            setattr(swarm, name, value)
+
+    return aim
+
+
+def _only(fault: str, **settings: Any) -> Callable[[Swarm], None]:
+    """This fault and no other, so that it comes to its end."""
+
+    def aim(swarm: Swarm) -> None:
+        _with(**settings)(swarm)
+        swarm.faults, swarm.points = {fault: 1.0}, {}
+        swarm.split, swarm.brokers_more = False, 0
+
+    return aim
+
+
+def _split(swarm: Swarm) -> None:
+    """Brokers that are not controllers: they follow the metadata log from afar."""
+    swarm.split, swarm.brokers_more = True, 3
+
+
+def _both(*aims: Callable[[Swarm], None]) -> Callable[[Swarm], None]:
+    def aim(swarm: Swarm) -> None:
+        for each in aims:
+            each(swarm)
+
+    return aim
+
+
+# --- replication -------------------------------------------------------------------------------------------------
+
+_apply_partition = LeaderFollower._apply_partition
+
+
+def _drops_answers(follower: Any, key: Any, data: Any, now_ms: int) -> None:
+    partition, sent = follower._partitions.get(key), follower._session.sent(key)
+    if partition is not None and sent is not None and sent.log_start != partition.position().log_start:
+        return
+    _apply_partition(follower, key, data, now_ms)
+
+
+def _rebuilt_proposal(state: Any) -> Any:
+    if isinstance(state.isr, Committed):
+        return None
+    sent = state.isr.sent
+    return replace(sent, broker_epochs=tuple(state._broker_epoch(node) for node in sent.isr))
+
+
+async def _asks_once(in_sync: Any, partition: Any, proposal: Any) -> None:
+    change = IsrChange(
+        topic_id=partition.topic_id,
+        partition=partition.index,
+        leader_epoch=proposal.leader_epoch,
+        partition_epoch=proposal.partition_epoch,
+        new_isr=tuple(IsrMember(*pair) for pair in zip(proposal.isr, proposal.broker_epochs, strict=True)),
+    )
+    try:
+        code = await in_sync._controller.alter_partition(change)
+    except KafkaError:
+        return
+    if code in isr._REFUSED:
+        partition.on_refused(proposal)
+
+
+def _leads_not_after_cut(partition: Any, task: Any) -> None:
+    partition.cut = None
+    if not task.cancelled():
+        task.exception()
+    partition._wake(partition)
+
+
+# --- storage -----------------------------------------------------------------------------------------------------
+
+
+class _NoLock:
+    def release(self) -> None: ...
+
+
+async def _forgets_nothing(checkpoints: Any, partition: Any, current: Any) -> None:
+    """The checkpoints speak of the topic before until they are written the next time."""
+
+
+async def _save_at_once(checkpoints: Any, name: str, current: Any) -> None:
+    """Two writers share one temporary file."""
+    checkpoints.written[name] = offsets = current(name)
+    path = checkpoints._path(name)
+    try:
+        await save_offsets(checkpoints._disk, path, offsets)
+    except OSError as error:
+        raise LogDirFailed("writing", path, error) from error
+
+
+async def _close_at_once(files: Any) -> None:
+    """Whoever works on the files is not waited for."""
+    files.closed = True
+
+
+def _leaves_descriptors(job: Any) -> None:
+    job.files = [(path, file.dup()) for path, file in job.files]
+    _run_flush(job)
+
+
+_run_flush = FlushJob.run
+
+
+def _deletes_nothing(housekeeper: Any) -> None:
+    housekeeper._dirs.leftovers = []
+
+
+# --- requests and groups -----------------------------------------------------------------------------------------
+
+
+_answer_sync = Group._answer_sync
+
+
+def _answers_the_dying(group: Any, member: Any, error: Any, now: Any, step: Any) -> None:
+    expires_at = member.expires_at
+    _answer_sync(group, member, error, now, step)
+    member.expires_at = expires_at
+
+
+def _by_name(value: Any, topic_id: Any) -> bool:
+    return topic_id is not None
+
+
+def _keeps_alarms(alarms: Any) -> None:
+    alarms._set.clear()
+
+
+async def _keeps_listening(server: Any) -> None:
+    server._listening.clear()
+    await _stop_server(server)
+
+
+_stop_server = Server.stop
+
+
+# --- metadata and quorum -----------------------------------------------------------------------------------------
+
+
+def _takes_from_diverging(follower: Any, response: Any) -> None:
+    follower._failures = 0
+    follower._round = response.round
+    tail = follower._tail
+    if response.HasField("diverging"):
+        while tail._parts and tail._parts[-1].end_offset > response.diverging.offset:
+            tail.size -= tail._parts.pop().size
+    tail.append(response.records)
+    follower._high_watermark = max(follower._high_watermark, response.high_watermark)
+    for batch in tail.take(response.high_watermark):
+        follower._listener.on_commit(batch)
+
+
+def _drops_additions(image: Any, partition: Any, target: Any, other_factor: bool) -> Any:
+    before = reassignment._original(partition)
+    removing = tuple(broker for broker in before if broker not in target)
+    replicas = (*target, *removing)
+    return Wanted(
+        replicas=replicas,
+        isr=tuple(broker for broker in partition.isr if broker in replicas),
+        adding=tuple(broker for broker in target if broker not in before),
+        removing=removing,
+    )
+
+
+def _trusts_the_cache(disk: Any, log: Any) -> None:
+    log.recovery_point = log.end_offset
+
+
+def _epochs_alone(log: Any, snapshot: Any) -> bool:
+    first, end = log.segments[0].base_offset, snapshot.end_offset
+    held = first <= end <= log.end_offset
+    return bool(held and (end == first or log.epochs.epoch_at(end - 1) == snapshot.epoch))
+
+
+async def _loads_once(delivery: Any, reader: Any) -> None:
+    snapshot = delivery._storage.latest_snapshot
+    if snapshot is not None and snapshot.end_offset > reader.position:
+        _, values = await asyncio.to_thread(delivery._storage.snapshots.load, snapshot)
+        reader.listener.on_snapshot(snapshot, values)
+        reader.position = snapshot.end_offset
+    else:
+        reader.position = max(reader.position, 0)
+
+
+_heartbeat = Lifecycle._heartbeat
+
+
+async def _beats_until_it_fails(lifecycle: Any) -> None:
+    before = lifecycle._controller
+
+    class Once:
+        hold_session = before.hold_session
+        broker_epoch = before.broker_epoch
+
+        async def call(self, request: Any, **more: Any) -> Any:
+            try:
+                return await before.call(request, **more)
+            except KafkaError:
+                await asyncio.sleep(NEVER_S)
+
+    lifecycle._controller = Once()
+    try:
+        await _heartbeat(lifecycle)
+    finally:
+        lifecycle._controller = before
+
+
+def _stays_with_the_dead(follower: Any, error: Exception) -> None:
+    follower._failures += 1
+
+
+def _keeps_its_session(session: Any) -> None:
+    """The leader has forgotten it, and is told of it again and again."""
+
+
+MUTANTS = (
+    Mutant(
+        "own deletions stop fetching",
+        "a follower drops every answer once its own retention moved its log start",
+        ("liveness",),
+        ((LeaderFollower, "_apply_partition", _drops_answers), (LeaderFollower, "_look_at_starts", lambda _: None)),
+        _with(policy="time"),
+    ),
+    Mutant(
+        "proposal of the moment",
+        "what was proposed is rebuilt from live broker epochs, and a refusal is not recognised",
+        ("liveness",),
+        ((LeaderState, "pending_proposal", _rebuilt_proposal),),
+        _only("rejoin_cut", grace_ms=0, lag_ms=5000, session_ms=6000, heartbeat_ms=1000, fault_s=5.0, duration_s=30.0),
+    ),
+    Mutant(
+        "no lock on the metadata log",
+        "a second process opens the folder of a running voter",
+        (*QUORUM, "left-over"),
+        ((MemoryDisk, "lock", lambda *_: _NoLock()),),
+        _with("start_twice"),
+    ),
+    Mutant(
+        "checkpoints of the topic before",
+        "a topic made again under its name is opened by the offsets of the one before",
+        (*LOSS, *BROKEN, "P15"),
+        ((OffsetCheckpoints, "forget", _forgets_nothing),),
+        _with("kill", "kill_leader", work=("recreate_topic",), policy="keep", checkpoint_ms=3000),
+    ),
+    Mutant(
+        "one temporary file for two",
+        "checkpoints are saved by several at once under one temporary name",
+        (*BROKEN, *LOSS),
+        ((OffsetCheckpoints, "save", _save_at_once),),
+        _with("cut_pair", "isolate", checkpoint_ms=200, pauses=0.7, thread_s=0.03),
+    ),
+    Mutant(
+        "deleted during its cut",
+        "a replica is taken away while a thread cuts its log",
+        (*BROKEN, *LOSS, "left-over", "P15"),
+        ((PartitionFiles, "close", _close_at_once),),
+        _with("kill_leader", "isolate", work=("recreate_topic", "delete_topic"), pauses=0.7, thread_s=0.05),
+    ),
+    Mutant(
+        "parked without a look",
+        "a request that parks does not ask again whether what it waits for has happened",
+        ("liveness",),
+        ((Waiters, "_try_all", lambda *_: False),),
+        _with(thread_s=0.05, policy="compact"),
+    ),
+    Mutant(
+        "evicted with their leader",
+        "members that wait for the assignment have no session left when they are answered",
+        ("G3", "liveness"),
+        ((Group, "_answer_sync", _answers_the_dying),),
+        _with(groups=1, members=3),
+    ),
+    Mutant(
+        "metadata that was never committed",
+        "a broker cuts its tail by offset alone, and takes what comes with a diverging answer",
+        (*QUORUM, *LOSS),
+        ((MetadataFollower, "_take", _takes_from_diverging),),
+        _both(_with("kill_controller", "isolate_controller", "cut_control", work=("alter_config",)), _split),
+    ),
+    Mutant(
+        "second reassignment drops the first",
+        "replicas that an earlier reassignment added leave at once, though they are all that is in sync",
+        (*LOSS, "liveness", "M4", "M9", "P3"),
+        ((reassignment, "_begun", _drops_additions),),
+        _with("kill_leader", "kill", work=("reassign_again",), split=False, brokers_more=1),
+    ),
+    Mutant(
+        "acknowledged, never synced",
+        "a voter counts what a killed process left in the page cache as durable",
+        QUORUM,
+        ((raft_storage, "_make_durable", _trusts_the_cache),),
+        _only("acknowledged_in_the_dark", thread_s=0.1, pauses=0.3, fault_s=5.0, duration_s=30.0, raft_ms=1000),
+    ),
+    Mutant(
+        "snapshot replaced while it is read",
+        "a reader of the metadata log ends its node when a newer snapshot takes the place of the one it loads",
+        ("node-failed",),
+        ((Delivery, "_load", _loads_once),),
+        _with("kill", "kill_twice", snapshot_bytes=500, thread_s=0.05, pauses=0.3, duration_s=25.0),
+    ),
+    Mutant(
+        "committed records thrown away",
+        "a log that forgot the epochs before its start is taken for one that was being replaced by a snapshot",
+        QUORUM,
+        ((raft_storage, "_continues", _epochs_alone),),
+        _with("kill", "kill_twice", snapshot_bytes=500, duration_s=25.0),
+    ),
+    Mutant(
+        "never leads after a cut",
+        "a replica that is elected while its log is cut forgets to begin",
+        ("liveness",),
+        ((Partition, "_cut_done", _leads_not_after_cut),),
+        _with("kill_leader", "isolate", "pause_leader", thread_s=0.05, pauses=0.7),
+    ),
+    Mutant(
+        "asked once",
+        "a change of the ISR that got no answer is not asked for again",
+        ("liveness",),
+        ((isr.InSyncSets, "_send", _asks_once),),
+        _with("cut_control", "kill_controller", "pause_controller"),
+    ),
+    Mutant(
+        "heartbeats end",
+        "a broker whose heartbeat found no controller sends no more",
+        ("liveness", "node-failed"),
+        ((Lifecycle, "_heartbeat", _beats_until_it_fails),),
+        _with("isolate", "kill_controller", "pause_controller"),
+    ),
+    Mutant(
+        "descriptors stay open",
+        "a flush leaves the files it synced open",
+        ("left-over",),
+        ((FlushJob, "run", _leaves_descriptors),),
+        _with(),
+    ),
+    Mutant(
+        "listener stays open",
+        "a broker that stops goes on listening",
+        ("left-over",),
+        ((Server, "stop", _keeps_listening),),
+        _with(),
+    ),
+    Mutant(
+        "alarms ring on",
+        "timers of groups outlive their coordinator",
+        ("left-over", "unhandled", "node-failed"),
+        ((Alarms, "clear", _keeps_alarms),),
+        _with(groups=1, members=2),
+    ),
+    Mutant(
+        "deleted folders stay",
+        "folders of deleted replicas are never removed",
+        ("liveness",),
+        ((Housekeeper, "_take_leftovers", _deletes_nothing),),
+        _with(work=("recreate_topic", "reassign"), split=False, brokers_more=1),
+    ),
+    Mutant(
+        "offsets by name",
+        "a topic made again inherits what was committed for the one before",
+        ("G2",),
+        ((committing, "is_current", _by_name), (group_offsets, "is_current", _by_name)),
+        _with(work=("recreate_topic",), groups=2, members=2),
+    ),
+    Mutant(
+        "stays with a dead node",
+        "a broker asks the controller that does not answer for metadata, and no other",
+        ("liveness", "node-failed"),
+        ((MetadataFollower, "_failed", _stays_with_the_dead),),
+        _both(_with("kill_controller"), _split),
+    ),
+    Mutant(
+        "a session that nobody knows",
+        "a follower insists on a fetch session that its leader has forgotten",
+        ("liveness",),
+        ((FollowerSession, "reset", _keeps_its_session),),
+        _with("kill_leader"),
+    ),
+)
+BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

@@ -1,0 +1,123 @@
+"""Searches simulated nodes: fresh seeds without a violation, on all cores, and for each planted bug seeds that find it.
+
+    python -m tests.soak --seconds 3600 nodes
+    python -m tests.soak.soak_nodes [planted bug ...]     search for these, or for all that have no seeds, and record
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from random import Random
+
+from tests.simulation.controller_rules import Violation
+from tests.simulation.nodes_mutants import BY_NAME, MUTANTS, Mutant
+from tests.simulation.nodes_run import Simulation
+from tests.simulation.nodes_swarm import draw
+
+KILLS = Path(__file__).parent.parent / "simulation" / "nodes_kills.json"
+SEEDS_MAX = 300
+KEPT = 2
+"""Seeds recorded for each planted bug, as the first may no longer notice it when the code has changed."""
+MORE = 8
+"""How far the search for further ones goes."""
+FRESH_FROM = 1_000_000
+FAULTS_MIN = 10
+CHUNK = 5
+Totals = dict[str, float]
+
+
+def search(mutant: Mutant, deadline: float) -> dict[str, object] | None:
+    """The first seeds that notice a planted bug; None if none did within the time."""
+    kills: list[int] = []
+    first: dict[str, object] = {}
+    for seed in range(1, SEEDS_MAX + 1):
+        if time.monotonic() > deadline or (kills and seed > kills[0] + MORE):
+            break
+        found = mutant.noticed_by(seed)
+        if found is not None and found in mutant.invariants:
+            kills.append(seed)
+            first = first or {"tried": seed, "by": found}
+            if len(kills) == KEPT:
+                break
+    return {"seeds": kills, **first} if kills else None
+
+
+def recorded() -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = json.loads(KILLS.read_text()) if KILLS.exists() else {}
+    return found
+
+
+def record(kills: dict[str, dict[str, object]]) -> None:
+    KILLS.write_text(json.dumps(dict(sorted(kills.items())), indent=1) + "\n")
+
+
+def seed_of_some_length(seed: int) -> Simulation:
+    """A seed with at least so many faults: where it drew fewer, they come sooner."""
+    swarm = draw(Random(f"{seed} nodes"))
+    swarm.fault_s = min(swarm.fault_s, swarm.duration_s / (2 * FAULTS_MIN))
+    return Simulation(seed, swarm)
+
+
+def run_some(first: int) -> tuple[Totals, list[str]]:
+    """A few seeds, in a process of its own."""
+    totals: Totals = {"seeds": 0, "faults": 0, "simulated_s": 0.0, "events": 0, "cpu_s": 0.0, "acked": 0, "days": 0}
+    violations = []
+    for seed in range(first, first + CHUNK):
+        begun = time.process_time()
+        simulation = seed_of_some_length(seed)
+        try:
+            simulation.run()
+        except Violation as violation:
+            violations.append(str(violation)[:500])
+        totals["seeds"] += 1
+        totals["days"] += simulation.swarm.days
+        totals["faults"] += simulation.nemesis.actions
+        totals["simulated_s"] += simulation.world.loop.time()
+        totals["events"] += simulation.world.loop.events
+        totals["acked"] += simulation.world.oracles.counts.get("acked", 0)
+        totals["cpu_s"] += time.process_time() - begun
+    return totals, violations
+
+
+def chunks(first: int, until: float) -> Iterator[int]:
+    while time.monotonic() < until:
+        yield first
+        first += CHUNK
+
+
+def main(budget_s: float) -> dict[str, object]:
+    until = time.monotonic() + budget_s
+    first = FRESH_FROM + int(time.time()) % 1_000_000_000
+    totals: Totals = {}
+    violations: list[str] = []
+    workers = os.cpu_count() or 1
+    with ProcessPoolExecutor(workers) as pool:
+        starts = chunks(first, until)
+        running = {pool.submit(run_some, start) for start in (next(starts) for _ in range(workers))}
+        while running:
+            done = next(as_completed(running))
+            running.remove(done)
+            found, broken = done.result()
+            totals = {key: totals.get(key, 0) + value for key, value in found.items()}
+            violations += broken
+            start = next(starts, None)
+            if start is not None:
+                running.add(pool.submit(run_some, start))
+    hours = round(totals["simulated_s"] / 3600, 2)
+    result = {key: round(value, 1) for key, value in totals.items()}
+    if violations:
+        raise Violation(f"{len(violations)} of {result} from {first}: {' | '.join(violations)[:3000]}")
+    return {**result, "simulated_hours": hours, "violations": 0, "first_seed": first, "mutants": len(MUTANTS)}
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or [name for name in BY_NAME if name not in recorded()]:
+        started = time.process_time()
+        outcome = search(BY_NAME[name], time.monotonic() + 300.0)
+        print(f"{name}: {outcome} {time.process_time() - started:.1f} s", flush=True)
+        if outcome is not None:
+            record({**recorded(), name: outcome})
