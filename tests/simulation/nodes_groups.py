@@ -152,6 +152,8 @@ class Member(Client):
         if code == 0:
             return True
         error = ErrorCode(code)
+        if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return False  # its share holds a topic that was deleted: the group is none the worse
         self.stable_since = None
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._coordinator = -1

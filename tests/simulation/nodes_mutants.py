@@ -244,7 +244,6 @@ _stop_server = Server.stop
 
 def _takes_from_diverging(follower: Any, response: Any) -> None:
     follower._failures = 0
-    follower._round = response.round
     tail = follower._tail
     if response.HasField("diverging"):
         while tail._parts and tail._parts[-1].end_offset > response.diverging.offset:

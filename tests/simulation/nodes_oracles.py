@@ -325,10 +325,11 @@ class Oracles:
         files = sorted(world.open_files.get(process, {}).values())
         require(not files, "left-over", f"node {node.id}: open files", files)
 
-    def deleted_files(self) -> list[str]:
-        """What was deleted and still lies on a disk."""
-        found = ((node.id, path) for node in self._world.nodes.values() for path in node.disk.paths())
-        return [f"{number}:{path}" for number, path in found if path.endswith(".deleted") or "-delete/" in path]
+    def deleted_files(self) -> dict[str, Any]:
+        """What was deleted and still lies on a disk: names, and the very files."""
+        found = ((node, path) for node in self._world.nodes.values() for path in node.disk.paths())
+        gone = ((node, path) for node, path in found if path.endswith(".deleted") or "-delete/" in path)
+        return {f"{node.id}:{path}": node.disk._inode(path) for node, path in gone}
 
     # --- in the end ------------------------------------------------------------------------------------------
 

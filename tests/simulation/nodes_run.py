@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from rookery.core.errors import ErrorCode
 from tests.simulation.controller_rules import Violation
@@ -176,11 +177,19 @@ class Simulation:
             member.stopped = True
         self._until(self.patience_s, lambda: all(member.done for member in self.members), "members leave")
         self._until(self.patience_s, self._is_whole, "replicas are in sync and equal, and nobody writes")
-        deleted = world.oracles.deleted_files
-        self._until(self.patience_s, lambda: not deleted(), "what was deleted goes", lambda: str(deleted()))
+        self._until_removed(world.oracles.deleted_files())
         for node in world.nodes.values():
             node.stop()
             self._until(self.patience_s, lambda node=node: not node.up, f"node {node.id} stops")  # type: ignore[misc]
+
+    def _until_removed(self, deleted: dict[str, Any]) -> None:
+        """What was deleted goes from the disks; more may be deleted meanwhile."""
+
+        def left() -> list[str]:
+            now = self.world.oracles.deleted_files()
+            return [path for path, file in deleted.items() if now.get(path) is file]
+
+        self._until(self.patience_s, lambda: not left(), "what was deleted goes", lambda: str(left()))
 
     # --- time ------------------------------------------------------------------------------------------------
 
