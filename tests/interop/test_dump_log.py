@@ -199,9 +199,9 @@ def test_kafka_and_rookery_take_turns_on_one_folder(server: KafkaServer, tmp_pat
     for number in range(300):
         ours = build_batch([Record(0, NOON + 2 * 10**6 + number, None, b"ours-%d" % number * 500)])
         log.append_as_leader(ours, last, 0)
-    log.close()
     added = data_records(log)[len(kafkas) :]
     assert len(added) == 300
+    log.close()
     for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
         write_offsets(disk, f"{root}/{name}", {**points[name], PARTITION: log.end_offset})
     write_marker(disk, root, epoch)
