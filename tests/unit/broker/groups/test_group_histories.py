@@ -1,13 +1,23 @@
 """Any order of joins, leaves, silences, restarts, failed writes and failovers: one owner per partition in every
 acknowledged generation, commits from owners alone, an end to every rebalance, and nobody evicted who does its part."""
 
-import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from typing import Any
 
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from rookery.broker.coordination.step import Instant
+from rookery.broker.groups.group import Group
 from rookery.broker.groups.group_state import GroupOptions
-from rookery.broker.groups.members import Identity
+from rookery.broker.groups.members import Identity, Member
 from rookery.core.errors import ErrorCode, KafkaError
 from tests.unit.broker.groups.driver import GROUP, Caller, Driver
 
@@ -243,3 +253,29 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = pytest.mark.row(90)(pytest.mark.invariant("G1", "G2", "G6")(Histories.TestCase))
+
+
+def _answer_sync_without_session(group: Group, member: Member, error: ErrorCode, now: Instant, step: Any) -> None:
+    """As it was: whoever waited for the leader's assignment has no more of its session than before."""
+    expires_at = member.expires_at
+    _answer_sync(group, member, error, now, step)
+    member.expires_at = expires_at
+
+
+def _alive_while_it_waits(group: Group, member: Member, now: Instant) -> None:
+    """As it was: a new member that repeats its join begins a session, though it still waits for its first answer."""
+    member.expires_at = group._by(now.ms + member.session_timeout_ms)
+
+
+_answer_sync = Group._answer_sync
+
+
+@pytest.mark.parametrize(
+    ("name", "planted"), [("_answer_sync", _answer_sync_without_session), ("_alive", _alive_while_it_waits)]
+)
+def test_planted_evictions_are_noticed(name: str, planted: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples are the same in every run."""
+    monkeypatch.setattr(Group, name, planted)
+    many = settings(max_examples=1000, stateful_step_count=40, deadline=None, derandomize=True, phases=[Phase.generate])
+    with pytest.raises(AssertionError, match=r"evicted|Stable"):
+        run_state_machine_as_test(Histories, settings=many)

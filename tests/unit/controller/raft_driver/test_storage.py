@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from rookery.controller.raft import storage as raft_storage
 from rookery.controller.raft.batches import data_batch
 from rookery.controller.raft.errors import MetadataDamagedError
 from rookery.controller.raft.messages import Batch, BatchKind
@@ -13,8 +14,8 @@ from rookery.controller.raft.ready import LogWrite, QuorumState, SnapshotChunk
 from rookery.controller.raft.snapshot import Snapshots
 from rookery.controller.raft.storage import RaftStorage
 from rookery.controller.raft.voters import ReplicaKey
-from rookery.core.disk import MemoryDisk, PowerCut
-from rookery.core.log import LogConfig
+from rookery.core.disk import Disk, MemoryDisk, PowerCut
+from rookery.core.log import Log, LogConfig
 from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder
 from rookery.core.metadata_log import METADATA_LOG, SnapshotId
 from tests.unit.controller.raft_driver.test_batches import VOTERS
@@ -86,6 +87,24 @@ def test_what_a_killed_process_left_unsynced_is_durable_before_it_counts(seed: i
     assert acknowledged == 17
     disk.power_cut()
     assert open_on(disk).recovered.log.end_offset == acknowledged
+
+
+def test_a_voter_that_trusts_the_page_cache_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: what was found at the start counted as flushed."""
+
+    def trusted(disk: Disk, log: Log) -> None:
+        log.recovery_point = log.end_offset
+
+    monkeypatch.setattr(raft_storage, "_make_durable", trusted)
+    lost = 0
+    for seed in range(20):
+        disk = disk_of(seed)
+        append(filled(disk), 5, number=2)
+        disk.restart()
+        acknowledged = open_on(disk).recovered.log.end_offset
+        disk.power_cut()
+        lost += open_on(disk).recovered.log.end_offset < acknowledged
+    assert lost > 5
 
 
 @pytest.mark.invariant("R2")
