@@ -199,6 +199,9 @@ class Replicas(Service):
                     await self._settle(key)
                 except (KafkaError, LogDirFailed) as error:
                     self._put_off(key, error)
+                except Exception as error:  # a defect concerns this replica, not the others
+                    _log.exception("replica.broken", error, topic_id=str(key[0]), partition=key[1])
+                    self._put_off(key, error)
                 self._settling = None
             self._idle.set()
             self._work.clear()

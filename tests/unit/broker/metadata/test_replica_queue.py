@@ -5,6 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import pytest
+
+from rookery.broker.metadata import replicas as replicas_module
 from rookery.broker.metadata.replicas import Replicas
 
 KEY = (UUID(int=1), 0)
@@ -42,6 +45,38 @@ async def test_a_change_while_a_replica_is_being_settled_is_settled_next() -> No
             replicas.may_end.release()
             await replicas.settled()
         assert replicas.begun.locked(), "and not a third time"
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+class Broken(Slow):
+    """Fails twice with something nobody foresaw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view: Any = SimpleNamespace(image=SimpleNamespace(partition=lambda *_: None))
+        self.tries = 0
+
+    async def _settle(self, key: Any) -> None:
+        self._failed.pop(key, None)
+        self.tries += 1
+        if self.tries < 3:
+            raise ZeroDivisionError("a defect")
+
+
+async def test_a_defect_with_one_replica_ends_nothing_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas_module, "RETRY_S", 0.0)
+    monkeypatch.setattr(replicas_module, "LOOK_S", 0.001)
+    replicas = Broken()
+    serving = asyncio.create_task(replicas.serve())
+    try:
+        async with asyncio.timeout(30):
+            replicas._reconcile(KEY, None)
+            while replicas.tries < 3:
+                assert not serving.done()
+                await asyncio.sleep(0.001)
+            await replicas.settled()
     finally:
         serving.cancel()
         await asyncio.wait([serving])
