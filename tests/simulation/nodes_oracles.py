@@ -227,11 +227,14 @@ class Oracles:
         need = min(self.history(place).min_insync, len(partition.state.replicas))
         what = f"{place} on {node.id}: committed with ISR {sorted(committed)}, need {need}"
         require(len(committed) >= need, "P3", what)
-        if self.lossy(place) or self._world.partition(place) is None:
+        newest = self._world.partition(place)
+        if self.lossy(place) or newest is None:
             return
         for number in sorted(committed | set(leading.isr.maximal)):
             peer = self._world.nodes.get(number)
             if peer is None or place in peer.lost_for:
+                continue
+            if number not in newest.replicas:  # a reassignment has ended of which this leader has yet to hear
                 continue
             other = peer.log(place)
             have = other.end_offset if other is not None else 0
