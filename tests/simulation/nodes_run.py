@@ -6,13 +6,13 @@
 
 import logging
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from rookery.core.errors import ErrorCode
+from tests.simulation import seeds_command
 from tests.simulation.controller_rules import Violation
 from tests.simulation.nodes_admin import Admin
 from tests.simulation.nodes_clients import Consumer, Failed, Probe, Producer
@@ -215,10 +215,10 @@ class Simulation:
 
     def _check_failures(self) -> None:
         for message, error in self.world.loop.failures:
-            _raise_inner(error)
+            seeds_command.raise_inner(error)
             raise Violation(f"unhandled: {message}: {error!r}") from error
         for node, error in self.world.exits:
-            _raise_inner(error)
+            seeds_command.raise_inner(error)
             raise Violation(f"node-failed: {node}: {error!r}") from error
 
     # --- what must become true -------------------------------------------------------------------------------
@@ -294,46 +294,9 @@ class Simulation:
         return "; ".join(lines)
 
 
-def _raise_inner(error: BaseException | None) -> None:
-    """A violation that was found within a node's task."""
-    if isinstance(error, Violation):
-        raise error
-    if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            _raise_inner(each)
-
-
 def run(seed: int) -> Result:
     return Simulation(seed).run()
 
 
-def main(arguments: list[str]) -> None:
-    verbose = "-v" in arguments
-    seeds: list[int] = []
-    for text in arguments:
-        first, dash, last = text.partition("..")
-        if first.isdecimal():
-            seeds += range(int(first), int(last) + 1) if dash else [int(first)]
-    failed = 0
-    for seed in seeds:
-        simulation = Simulation(seed)
-        if verbose:
-            print(simulation.swarm)
-            simulation.world.tell = print
-        started = time.process_time()
-        try:
-            result = simulation.run()
-        except Violation as violation:
-            failed += 1
-            print(f"VIOLATION {violation}", flush=True)
-            if verbose:
-                raise
-            continue
-        took = time.process_time() - started
-        speed = f"{result.simulated_s:.1f} s in {took:.1f} s, {result.events} events"
-        print(f"{seed}: {result.trace} {speed}, {result.counts}", flush=True)
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    seeds_command.main(Simulation, sys.argv[1:])
