@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from uuid import UUID
 
 from rookery.core.errors import DuplicateBrokerRegistrationError, KafkaError, StaleBrokerEpochError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Endpoint, FeatureRange, Image
 from rookery.core.metadata.requests import (
     HeartbeatRequest,

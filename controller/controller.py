@@ -33,7 +33,7 @@ from rookery.core.errors import (
     RequestTimedOutError,
     ThrottlingQuotaExceededError,
 )
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.features import Release
 from rookery.core.metadata.image import Image

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import grpc.aio
 
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.grpc_channel import bind
 from rookery.core.net.tls import Tls

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.decision import Decision, decided
 from rookery.controller.state.elect_leaders import imbalanced, rebalance
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.records import NoOpRecord, PartitionRecord, Record
 

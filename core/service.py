@@ -8,7 +8,7 @@ one by one they cease to serve and are stopped. When one fails while serving, al
 import asyncio
 from collections.abc import Callable, Sequence
 
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 
 _log = get_logger("core.service")
 

@@ -6,9 +6,9 @@ from functools import lru_cache
 from struct import iter_unpack
 from typing import Any
 
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.core.errors import CoordinatorNotAvailableError, ErrorCode, KafkaError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Endpoint, Image
 from rookery.core.metadata.requests import ConfigEntry, CreateTopicsRequest, NewTopic
 
@@ -56,7 +56,7 @@ class CoordinatorFinder:
     def __init__(
         self,
         topic: InternalTopic,
-        cluster: ClusterView,
+        cluster: ClusterPort,
         controller: ControllerPort,
         start_task: Callable[[Coroutine[Any, Any, Any], str], object],
     ) -> None:

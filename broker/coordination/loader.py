@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from rookery.broker.log.partition_log import Isolation
 from rookery.broker.replication.partition import Partition
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.wire.batch import BatchHeader, batches
 from rookery.core.wire.markers import MarkerType, read_marker
 from rookery.core.wire.primitives import Buffer, WireError

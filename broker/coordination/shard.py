@@ -22,7 +22,7 @@ from rookery.core.errors import (
     MessageTooLargeError,
     NotCoordinatorError,
 )
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.wire.batch import HEADER_SIZE
 from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import Record, build_batch

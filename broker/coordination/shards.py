@@ -15,12 +15,12 @@ from uuid import UUID
 from rookery.broker.coordination.internal_topic import InternalTopic
 from rookery.broker.coordination.loader import load
 from rookery.broker.coordination.shard import Shard, instant
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.core.clock import Clock
 from rookery.core.errors import CoordinatorLoadInProgressError, KafkaError, NotCoordinatorError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Image
 from rookery.core.service import Service
 
@@ -62,7 +62,7 @@ class Shards(Service, Generic[R, S]):
     def __init__(
         self,
         kind: Kind[R, S],
-        cluster: ClusterView,
+        cluster: ClusterPort,
         partitions: Partitions,
         clock: Clock,
         executor: Executor,

@@ -16,7 +16,7 @@ from rookery.broker.groups.settings import group_options, offsets_topic
 from rookery.broker.groups.shard import GroupShard
 from rookery.broker.groups.state import GroupsState
 from rookery.broker.groups.step import Instant, Step
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.waiters import Waiters
@@ -40,7 +40,7 @@ class GroupCoordinator(Service):
     def __init__(
         self,
         settings: Settings,
-        cluster: ClusterView,
+        cluster: ClusterPort,
         partitions: Partitions,
         waiters: Waiters[Partition],
         clock: Clock,

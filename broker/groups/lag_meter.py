@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.groups.lag import OffsetTimes
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.log.partition_log import Isolation
 from rookery.broker.replication.partition import LATEST
 from rookery.broker.replication.partitions import Partitions
 from rookery.core.clock import Clock
 from rookery.core.errors import ErrorCode, KafkaError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.net.peers import Peers
 from rookery.core.service import Service
@@ -40,7 +40,7 @@ class LagMeter(Service):
     def __init__(
         self,
         groups: GroupCoordinator,
-        cluster: ClusterView,
+        cluster: ClusterPort,
         partitions: Partitions,
         clock: Clock,
         peers: Peers,

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 from uuid import UUID
 
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.core.errors import RequestTimedOutError
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.requests import TopicAnswer
@@ -19,7 +19,7 @@ LEADERS_WITHIN_S = 1.0
 async def decide(
     ask: Awaitable[R],
     timeout_ms: int,
-    cluster: ClusterView,
+    cluster: ClusterPort,
     visible: Callable[[R], Callable[[Image], bool] | None],
 ) -> R:
     """The controller's answer, once what it says can be seen in this broker's image, so that the client's
@@ -41,7 +41,7 @@ async def decide(
     return answer
 
 
-async def until_led(cluster: ClusterView, answers: Iterable[TopicAnswer]) -> None:
+async def until_led(cluster: ClusterPort, answers: Iterable[TopicAnswer]) -> None:
     """Wait a little until the leaders of new partitions have reported their replicas, so that the client's first
     look at them finds leaders. The partitions are there all the same if that takes longer."""
     ids = [answer.topic_id for answer in answers if not answer.error]

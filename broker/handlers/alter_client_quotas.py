@@ -1,6 +1,6 @@
 """AlterClientQuotas (49): set or remove quotas; the controller checks and decides."""
 
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.metadata.client_quotas import NO_QUOTAS, entity_of
@@ -24,7 +24,7 @@ VISIBLE_WITHIN_S = 5.0
 class AlterClientQuotasHandler:
     served = Served(ALTER_CLIENT_QUOTAS, 0, 1)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort) -> None:
         self._cluster = cluster
         self._controller = controller
 

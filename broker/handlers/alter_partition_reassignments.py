@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from rookery.broker.handlers.admin_request import decide
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.metadata.requests import Reassignment, ReassignPartitionsReply, ReassignPartitionsRequest
@@ -20,7 +20,7 @@ from rookery.core.wire.served import Served
 class AlterPartitionReassignmentsHandler:
     served = Served(ALTER_PARTITION_REASSIGNMENTS, 0, 1)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort) -> None:
         self._cluster = cluster
         self._controller = controller
 

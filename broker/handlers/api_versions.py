@@ -7,7 +7,7 @@ the client then asks again in a version that the answer names.
 import re
 from collections.abc import Iterable
 
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.features import SUPPORTED
@@ -26,7 +26,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 class ApiVersionsHandler:
     served = Served(API_VERSIONS, 0, 4)
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: ClusterPort) -> None:
         self._cluster = cluster
         self._features: object = None
         self.advertise(())

@@ -4,11 +4,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from rookery.broker.handlers.mutations import Mutations
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
 from rookery.core.metadata.topic_names import is_internal
 
@@ -25,7 +25,7 @@ class AutoCreation:
     def __init__(
         self,
         enabled: bool,
-        cluster: ClusterView,
+        cluster: ClusterPort,
         controller: ControllerPort,
         start_task: Callable[[Coroutine[Any, Any, Any], str], object],
         quotas: ClientQuotas,

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.core.config import ignored
 from rookery.core.errors import KafkaError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Image, ResourceType
 from rookery.core.metadata.requests import (
     AlterConfigsRequest,
@@ -25,7 +25,7 @@ VISIBLE_WITHIN_S = 5.0
 class ConfigChanges:
     """Asks the controller, and waits until the next request to this broker would find the change."""
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort) -> None:
         self._cluster = cluster
         self._controller = controller
 

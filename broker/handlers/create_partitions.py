@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rookery.broker.handlers.admin_request import decide, until_led
 from rookery.broker.handlers.mutations import Mutations
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
@@ -26,7 +26,7 @@ STRICT_FROM = 3
 class CreatePartitionsHandler:
     served = Served(CREATE_PARTITIONS, 0, 3)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort, quotas: ClientQuotas) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort, quotas: ClientQuotas) -> None:
         self._cluster = cluster
         self._controller = controller
         self._quotas = quotas

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rookery.broker.handlers.admin_request import decide, until_led
 from rookery.broker.handlers.config_entries import ConfigView
 from rookery.broker.handlers.mutations import Mutations
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
@@ -37,7 +37,7 @@ class CreateTopicsHandler:
 
     def __init__(
         self,
-        cluster: ClusterView,
+        cluster: ClusterPort,
         controller: ControllerPort,
         configs: ConfigView,
         quotas: ClientQuotas,

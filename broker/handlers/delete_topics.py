@@ -6,7 +6,7 @@ from uuid import UUID
 
 from rookery.broker.handlers.admin_request import decide
 from rookery.broker.handlers.mutations import Mutations
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
@@ -28,7 +28,7 @@ STRICT_FROM = 5
 class DeleteTopicsHandler:
     served = Served(DELETE_TOPICS, 1, 6)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort, quotas: ClientQuotas) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort, quotas: ClientQuotas) -> None:
         self._cluster = cluster
         self._controller = controller
         self._quotas = quotas

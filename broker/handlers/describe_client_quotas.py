@@ -7,7 +7,7 @@ if it has every component asked for; with `strict` it has no other.
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from rookery.core.metadata.client_quotas import CLIENT_ID, IP, USER, Entity
@@ -58,7 +58,7 @@ class Filter:
 class DescribeClientQuotasHandler:
     served = Served(DESCRIBE_CLIENT_QUOTAS, 0, 1)
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: ClusterPort) -> None:
         self._cluster = cluster
 
     def handle(self, request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:

@@ -1,7 +1,7 @@
 """DescribeCluster (60): cluster id, controller and brokers."""
 
 from rookery.broker.handlers.metadata import ALL_CLUSTER_OPERATIONS, NOT_ASKED_FOR
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
 from rookery.core.wire.apis.describe_cluster import (
@@ -18,7 +18,7 @@ BROKERS, CONTROLLERS = 1, 2
 class DescribeClusterHandler:
     served = Served(DESCRIBE_CLUSTER, 0, 2)
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: ClusterPort) -> None:
         self._cluster = cluster
 
     def handle(self, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:

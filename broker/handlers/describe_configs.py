@@ -4,7 +4,7 @@ of them."""
 from collections.abc import Iterable
 
 from rookery.broker.handlers.config_entries import ConfigEntry, ConfigView
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import (
     InvalidRequestError,
@@ -29,7 +29,7 @@ from rookery.core.wire.served import Served
 class DescribeConfigsHandler:
     served = Served(DESCRIBE_CONFIGS, 1, 4)
 
-    def __init__(self, cluster: ClusterView, configs: ConfigView) -> None:
+    def __init__(self, cluster: ClusterPort, configs: ConfigView) -> None:
         self._cluster = cluster
         self._configs = configs
 

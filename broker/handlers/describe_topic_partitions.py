@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75): topics in the order of their names, page by page."""
 
 from rookery.broker.handlers.metadata import ALL_TOPIC_OPERATIONS
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.image import Image, Partition, Topic
@@ -24,7 +24,7 @@ PARTITIONS_MAX = 2000
 class DescribeTopicPartitionsHandler:
     served = Served(DESCRIBE_TOPIC_PARTITIONS, 0, 0)
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: ClusterPort) -> None:
         self._cluster = cluster
 
     def handle(self, request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from rookery.broker.handlers.admin_request import decide
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, InvalidRequestError, KafkaError
 from rookery.core.metadata.image import Image
@@ -30,7 +30,7 @@ _TYPES = frozenset(ElectionType)
 class ElectLeadersHandler:
     served = Served(ELECT_LEADERS, 0, 2)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort) -> None:
         self._cluster = cluster
         self._controller = controller
 

@@ -15,14 +15,14 @@ from rookery.broker.handlers.list_groups import ListGroupsHandler
 from rookery.broker.handlers.offset_commit import OffsetCommitHandler
 from rookery.broker.handlers.offset_delete import OffsetDeleteHandler
 from rookery.broker.handlers.offset_fetch import OffsetFetchHandler
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.handlers.sync_group import SyncGroupHandler
 from rookery.broker.server.dispatch import Handler
 
 
 def group_handlers(
     groups: GroupCoordinator,
-    cluster: ClusterView,
+    cluster: ClusterPort,
     controller: ControllerPort,
     start_task: Callable[[Coroutine[Any, Any, Any], str], object],
 ) -> list[Handler]:

@@ -7,7 +7,7 @@ from rookery.broker.handlers.ports import ControllerPort
 from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
 from rookery.core.errors import ErrorCode, KafkaError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.wire.apis.init_producer_id import (
     INIT_PRODUCER_ID,
     InitProducerIdRequest,

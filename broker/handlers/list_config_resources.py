@@ -3,7 +3,7 @@ there are none here; from v1 on no types means all."""
 
 from collections.abc import Callable, Iterable
 
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.image import Image, ResourceType
@@ -38,7 +38,7 @@ NAMES: dict[int, Callable[[Image], Iterable[str]]] = {
 class ListConfigResourcesHandler:
     served = Served(LIST_CONFIG_RESOURCES, 0, 1)
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: ClusterPort) -> None:
         self._cluster = cluster
 
     def handle(self, request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:

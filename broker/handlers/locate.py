@@ -3,7 +3,7 @@
 from typing import NamedTuple
 from uuid import UUID
 
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.core.errors import (
@@ -27,7 +27,7 @@ class Leader(NamedTuple):
 class Locator:
     """Looks partitions up; what is not here exists elsewhere or nowhere, and only the image can tell."""
 
-    def __init__(self, partitions: Partitions, cluster: ClusterView) -> None:
+    def __init__(self, partitions: Partitions, cluster: ClusterPort) -> None:
         self._partitions = partitions
         self._by_name = partitions.by_name
         self._cluster = cluster

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from rookery.broker.handlers.auto_creation import AutoCreation
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.image import BrokerRegistration, Image, Partition, Topic
@@ -38,7 +38,7 @@ LISTENER_ERRORS_FROM = 6
 class MetadataHandler:
     served = Served(METADATA, 0, 13)
 
-    def __init__(self, cluster: ClusterView, auto_creation: AutoCreation) -> None:
+    def __init__(self, cluster: ClusterPort, auto_creation: AutoCreation) -> None:
         self._cluster = cluster
         self._auto_creation = auto_creation
         self._answers: dict[_Look, _Answers] = {}

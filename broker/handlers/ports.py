@@ -10,7 +10,7 @@ from rookery.core.metadata.requests import Request
 R = TypeVar("R")
 
 
-class ClusterView(Protocol):
+class ClusterPort(Protocol):
     """The cluster as this broker knows it."""
 
     @property

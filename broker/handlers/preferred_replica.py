@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rookery.broker.handlers.ports import ClusterView
+from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.replication.closest import Readable, closest
 from rookery.broker.replication.partition import Partition
 from rookery.core.config import node
@@ -12,11 +12,11 @@ from rookery.core.config.options import Settings
 class PreferredReplica:
     """Knows the racks; what followers have is known to the partition's leader."""
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: ClusterPort) -> None:
         self._cluster = cluster
 
     @classmethod
-    def of(cls, settings: Settings, cluster: ClusterView) -> "PreferredReplica | None":
+    def of(cls, settings: Settings, cluster: ClusterPort) -> "PreferredReplica | None":
         """None where every consumer reads from the leader."""
         chosen = settings[node.REPLICA_SELECTOR_CLASS]
         return cls(cluster) if chosen in node.RACK_AWARE_SELECTORS else None

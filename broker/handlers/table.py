@@ -39,7 +39,7 @@ from rookery.broker.handlers.list_partition_reassignments import ListPartitionRe
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.metadata import MetadataHandler
 from rookery.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
@@ -65,7 +65,7 @@ class Broker:
     """The parts of a broker that requests reach."""
 
     settings: Settings
-    cluster: ClusterView
+    cluster: ClusterPort
     controller: ControllerPort
     partitions: Partitions
     waiters: Waiters[Partition]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rookery.broker.handlers.admin_request import decide
-from rookery.broker.handlers.ports import ClusterView, ControllerPort
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import KafkaError
 from rookery.core.metadata.image import Image
@@ -23,7 +23,7 @@ TIMEOUT_MS = 30_000
 class UnregisterBrokerHandler:
     served = Served(UNREGISTER_BROKER, 0, 0)
 
-    def __init__(self, cluster: ClusterView, controller: ControllerPort) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort) -> None:
         self._cluster = cluster
         self._controller = controller
 

@@ -23,8 +23,8 @@ from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.clock import Clock
 from rookery.core.config import node
 from rookery.core.config.options import Settings
+from rookery.core.event_logging import get_logger
 from rookery.core.log import LogClosed, LogCorrupt, LogDirFailed
-from rookery.core.logs import get_logger
 from rookery.core.service import Service
 
 log = get_logger("broker.log")

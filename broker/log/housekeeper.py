@@ -15,13 +15,13 @@ from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, SCRUB_OFFSETS
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.threads import Threads, real_threads
+from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.clock import Clock
 from rookery.core.disk import Disk
+from rookery.core.event_logging import get_logger
 from rookery.core.log import LogDirFailed, Segment, names
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from rookery.core.logs import get_logger
 from rookery.core.service import Service
-from rookery.core.to_its_end import to_its_end
 
 log = get_logger("broker.log")
 
@@ -217,7 +217,7 @@ class Housekeeper(Service):
             return
         loop, thread = asyncio.get_running_loop(), self._thread_of(log_dir)
         try:
-            await to_its_end(loop.run_in_executor(thread, _remove_folder, log_dir.disk, path))
+            await finish_despite_cancel(loop.run_in_executor(thread, _remove_folder, log_dir.disk, path))
         except OSError as error:
             self._dirs.dir_failed(log_dir, LogDirFailed("removing", path, error))
 

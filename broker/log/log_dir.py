@@ -15,6 +15,7 @@ from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, SCRUB_OFFSETS, OffsetCheckpoints
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.threads import Threads, real_threads
+from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.disk import Disk, FolderInUseError, replace_file
 from rookery.core.errors import KafkaStorageError
 from rookery.core.log import LogCorrupt, LogDirFailed, names
@@ -23,7 +24,6 @@ from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_P
 from rookery.core.log.folder_files import PartitionMetadata, take_marker, write_marker
 from rookery.core.log.names import LOG, PARTITION_METADATA, base_offset_of, segment_file
 from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder
-from rookery.core.to_its_end import to_its_end
 from rookery.core.types import TopicPartition
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class LogDir:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do blocking work in this dir's thread; it is done when this returns, also if the caller is cancelled."""
-        return await to_its_end(asyncio.get_running_loop().run_in_executor(self.worker, work))
+        return await finish_despite_cancel(asyncio.get_running_loop().run_in_executor(self.worker, work))
 
     def check_online(self) -> None:
         if self.failure is not None:

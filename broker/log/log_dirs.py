@@ -21,15 +21,15 @@ from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, SCRUB_OFFSETS
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.start_up import NodeIdentity, StartUp
 from rookery.broker.log.threads import Threads, real_threads
+from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.clock import Clock
 from rookery.core.config.options import LONG_MAX
 from rookery.core.disk import Disk
 from rookery.core.errors import KafkaStorageError, UnknownTopicOrPartitionError
+from rookery.core.event_logging import get_logger
 from rookery.core.log import LogClosed, LogCorrupt, LogDirFailed
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from rookery.core.log.ownership import FolderLocks
-from rookery.core.logs import get_logger
-from rookery.core.to_its_end import to_its_end
 from rookery.core.types import TopicPartition
 
 log = get_logger("broker.log")
@@ -180,12 +180,12 @@ class LogDirs:
     async def delete(self, partition: TopicPartition) -> None:
         """Take a replica away: its folder is renamed now and removed by the housekeeper later."""
         async with self._alone(partition):
-            await to_its_end(self._leave(partition, folders.DELETE_SUFFIX))
+            await finish_despite_cancel(self._leave(partition, folders.DELETE_SUFFIX))
 
     async def set_aside(self, partition: TopicPartition) -> None:
         """Keep a damaged replica's files under another name, so that a new one can be made."""
         async with self._alone(partition):
-            await to_its_end(self._leave(partition, folders.STRAY_SUFFIX))
+            await finish_despite_cancel(self._leave(partition, folders.STRAY_SUFFIX))
 
     async def _leave(self, partition: TopicPartition, suffix: str) -> None:
         """From now on nobody finds the partition, but its name is taken until everybody has left its files and its

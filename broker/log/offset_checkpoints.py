@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from rookery.core.disk import Disk
+from rookery.core.event_logging import get_logger
 from rookery.core.log import LogDirFailed
 from rookery.core.log.checkpoint_file import CheckpointDamaged
 from rookery.core.log.checkpoints import (
@@ -15,7 +16,6 @@ from rookery.core.log.checkpoints import (
     save_offsets,
     write_offsets,
 )
-from rookery.core.logs import get_logger
 from rookery.core.types import TopicPartition
 
 log = get_logger("broker.log")

@@ -18,8 +18,8 @@ from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeVar
 
+from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.log import LogClosed
-from rookery.core.to_its_end import to_its_end
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Lease:
     async def run(self, thread: Executor, work: Callable[[], T]) -> T:
         """Do blocking work in a thread. The lease lasts as long as the work, also if the caller is cancelled."""
         job = asyncio.get_running_loop().run_in_executor(thread, work)
-        return await to_its_end(job, self.revoked.set)
+        return await finish_despite_cancel(job, self.revoked.set)
 
 
 class _Request(NamedTuple):

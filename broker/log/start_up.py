@@ -13,9 +13,9 @@ from rookery.broker.log.log_dir import LogDir, LogDirRefused, open_log_dir
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.clock import Clock
+from rookery.core.event_logging import get_logger
 from rookery.core.log import LogCorrupt, LogDirFailed
 from rookery.core.log.ownership import FolderLocks
-from rookery.core.logs import get_logger
 from rookery.core.types import TopicPartition
 
 log = get_logger("broker.log")

@@ -16,7 +16,7 @@ import grpc.aio
 
 from rookery.broker.metadata.tail import Tail
 from rookery.core.errors import CorruptMessageError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata_log import MetadataListener, SnapshotId, read_snapshot
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.grpc_channel import name_is_unknown
@@ -31,7 +31,7 @@ SNAPSHOT_BYTES_MAX = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class FollowerSettings:
+class MetadataFollowerSettings:
     cluster_id: str
     node_id: int
     bootstrap: tuple[str, ...]
@@ -52,7 +52,7 @@ class MetadataFollower(Service):
 
     def __init__(
         self,
-        settings: FollowerSettings,
+        settings: MetadataFollowerSettings,
         listener: MetadataListener,
         version: Callable[[], int] = lambda: 1,
         *,

@@ -26,14 +26,14 @@ from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.metadata.cluster_view import ClusterView
-from rookery.broker.replication.follower import Leader
-from rookery.broker.replication.followers import Followers
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.replica_fetcher import Leader
+from rookery.broker.replication.replica_fetchers import ReplicaFetchers
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.core.errors import KafkaError
+from rookery.core.event_logging import get_logger
 from rookery.core.log import LogDirFailed
-from rookery.core.logs import get_logger
 from rookery.core.metadata import image as im
 from rookery.core.metadata.changes import Changes
 from rookery.core.service import Service
@@ -59,7 +59,7 @@ class Replicas(Service):
         view: ClusterView,
         partitions: Partitions,
         log_dirs: LogDirs,
-        followers: Followers,
+        followers: ReplicaFetchers,
         *,
         listener: str,
         options_of: TopicOptions,

@@ -26,8 +26,7 @@ from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.scrubber import Scrubber, ScrubOptions
 from rookery.broker.log.start_up import NodeIdentity
 from rookery.broker.metadata.cluster_view import ClusterView
-from rookery.broker.metadata.follower import FollowerSettings as MetadataSettings
-from rookery.broker.metadata.follower import MetadataFollower
+from rookery.broker.metadata.follower import MetadataFollower, MetadataFollowerSettings
 from rookery.broker.metadata.replicas import Replicas
 from rookery.broker.node.broker_services import Boot, LogDirService
 from rookery.broker.node.directories import DirectoryReports
@@ -39,11 +38,11 @@ from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.metrics import publish_quotas
 from rookery.broker.quotas.replication import UNLIMITED, Replica, ReplicationQuota
 from rookery.broker.quotas.usage import Window
-from rookery.broker.replication.follower import FIRST_PAUSE_S, Followed, FollowerSettings
-from rookery.broker.replication.followers import Followers
 from rookery.broker.replication.isr import InSyncSets
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.replica_fetcher import FIRST_PAUSE_S, FetcherSettings, Followed
+from rookery.broker.replication.replica_fetchers import ReplicaFetchers
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.server import Server
@@ -57,10 +56,10 @@ from rookery.core.config.defaults import topic_defaults, topic_settings
 from rookery.core.config.listeners import Listeners
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk
+from rookery.core.event_logging import get_logger
 from rookery.core.ids import new_id
 from rookery.core.log.folder_files import MetaProperties
 from rookery.core.log.ownership import FolderLocks
-from rookery.core.logs import get_logger
 from rookery.core.metadata import image as im
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.features import RELEASE
@@ -145,10 +144,10 @@ class BrokerRole:
             clock,
             lag_ms_max=settings[keys.REPLICA_LAG_TIME_MAX_MS],
         )
-        self.followers = Followers(
+        self.followers = ReplicaFetchers(
             node_id=meta.node_id,
             broker_epoch=lambda: self.lifecycle.epoch,
-            settings=_follower_settings(settings),
+            settings=_fetcher_settings(settings),
             clock=clock,
             peers=self._peers["fetcher"],
             on_failed=self._follower_failed,
@@ -165,7 +164,7 @@ class BrokerRole:
             make=self._make_partition,
             assigned=self.directories.report,
         )
-        followed = MetadataSettings(meta.cluster_id, meta.node_id, tuple(bootstrap), control_tls)
+        followed = MetadataFollowerSettings(meta.cluster_id, meta.node_id, tuple(bootstrap), control_tls)
         self.metadata: MetadataSource
         following: list[Service] = []
         if raft is not None:
@@ -379,8 +378,8 @@ def controllers(settings: Settings) -> list[str]:
     return bootstrap or voters
 
 
-def _follower_settings(settings: Settings) -> FollowerSettings:
-    return FollowerSettings(
+def _fetcher_settings(settings: Settings) -> FetcherSettings:
+    return FetcherSettings(
         wait_ms_max=settings[keys.REPLICA_FETCH_WAIT_MAX_MS],
         bytes_min=settings[keys.REPLICA_FETCH_MIN_BYTES],
         response_bytes_max=settings[keys.REPLICA_FETCH_RESPONSE_MAX_BYTES],

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.service import Service
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from rookery.broker.node.log_levels import read_levels, root_level
 from rookery.broker.node.node import build_node
 from rookery.broker.node.settings import load_settings
 from rookery.controller.raft.errors import MetadataDamagedError
-from rookery.core import logs
+from rookery.core import event_logging
 from rookery.core.config import node as keys
 from rookery.core.config.loading import Loaded
 from rookery.core.config.options import ConfigError
 from rookery.core.disk import FolderInUseError
+from rookery.core.event_logging import get_logger
 from rookery.core.log import LogDirFailed
 from rookery.core.log.ownership import WrongFolderError
-from rookery.core.logs import get_logger
 from rookery.core.metadata.codec import RecordError
 from rookery.core.metadata.features import UnsupportedLevelError
 
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = loaded.settings
     levels, notes = read_levels(os.environ)
     level = root_level(os.environ, settings[keys.LOG_LEVEL])
-    logs.configure(style=settings[keys.LOG_STYLE], level=level, levels=levels)
+    event_logging.configure(style=settings[keys.LOG_STYLE], level=level, levels=levels)
     for warning in (*loaded.warnings, *notes):
         _log.warning("config.warning", reason=warning)
     sys.setswitchinterval(THREAD_SWITCH_S)

@@ -6,7 +6,7 @@ from uuid import UUID
 from rookery.broker.controller_client import ControllerClient
 from rookery.broker.metadata.cluster_view import ClusterView
 from rookery.core.errors import KafkaError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata.requests import DirectoryAssignment
 from rookery.core.service import Service
 

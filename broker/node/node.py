@@ -20,9 +20,9 @@ from rookery.core.config.defaults import metadata_log_dir
 from rookery.core.config.listeners import listeners_of, parse_address
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk, FileDisk
+from rookery.core.event_logging import get_logger
 from rookery.core.log.folder_files import MetaProperties
 from rookery.core.log.ownership import FolderLocks
-from rookery.core.logs import get_logger
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.http import HttpServer

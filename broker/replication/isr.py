@@ -12,7 +12,7 @@ from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.replica_state import Proposal
 from rookery.core.clock import Clock
 from rookery.core.errors import ErrorCode, KafkaError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata.requests import IsrChange, IsrMember
 from rookery.core.service import Service
 

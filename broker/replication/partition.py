@@ -24,8 +24,8 @@ from rookery.core.errors import (
     OffsetOutOfRangeError,
     UnknownLeaderEpochError,
 )
+from rookery.core.event_logging import get_logger
 from rookery.core.log.timestamps import LookUp, look_up
-from rookery.core.logs import get_logger
 from rookery.core.metadata import image
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import Buffer, MutableBuffer

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from rookery.broker.scheduler import Scheduler, Timer
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metrics import Metrics
 
 RECENT = 64

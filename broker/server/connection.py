@@ -32,10 +32,10 @@ from rookery.broker.server.request_metrics import RequestMetrics
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.sweep import Sweep
 from rookery.broker.server.throttling import charge
-from rookery.core.logs import get_logger
-from rookery.core.respite import HELD_UP_S, Respite
+from rookery.core.event_logging import get_logger
 from rookery.core.wire.framing import FrameReader
 from rookery.core.wire.primitives import Buffer, WireError
+from rookery.core.write_pause import HELD_UP_S, WritePause
 
 _log = get_logger("broker.server")
 
@@ -82,7 +82,7 @@ class Shared:
     metrics: RequestMetrics
     clock: Callable[[], float]
     quotas: ClientQuotas
-    respite: Respite = field(default_factory=Respite)
+    write_pause: WritePause = field(default_factory=WritePause)
     """While it lasts nobody is served: a slow device must not cost the node its place in the cluster."""
     open: dict["Connection", None] = field(default_factory=dict)
     _emptied: asyncio.Event = field(default_factory=asyncio.Event)
@@ -210,8 +210,8 @@ class Connection(asyncio.BufferedProtocol):
         self._draining = True
         before = now = self._clock()
         served = stopped = False
-        if before < self._shared.respite.until:
-            self._rest(self._shared.respite.until, before)
+        if before < self._shared.write_pause.until:
+            self._rest(self._shared.write_pause.until, before)
         try:
             if not self._held():
                 for frame in self._frames.frames():
@@ -283,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         call, outcome = self._dispatch.call(frame, self.client)
         handled = self._clock()
         if handled - now > HELD_UP_S and call.route.writes:
-            self._shared.respite.held_up(handled - now, handled)
+            self._shared.write_pause.held_up(handled - now, handled)
         if outcome.__class__ is Pending:
             self._wait(Awaited(call, now, handled, len(frame)), outcome)
             return handled

@@ -20,7 +20,7 @@ from rookery.broker.server.sweep import Sweep
 from rookery.broker.server.tls import server_context
 from rookery.core.config.listeners import Listener
 from rookery.core.config.options import ConfigError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import Listening, Network
 from rookery.core.net.tls import Tls

@@ -18,11 +18,11 @@ from rookery.controller.raft.messages import Response
 from rookery.controller.raft.metrics import RaftMetrics
 from rookery.controller.raft.ready import LogWrite, Ready, RoleChange, Send
 from rookery.controller.raft.storage import RaftStorage
+from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.clock import Clock
 from rookery.core.errors import CorruptMessageError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata_log import SnapshotId
-from rookery.core.to_its_end import to_its_end
 
 _log = get_logger("controller.raft")
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class Engine:
 
     async def in_thread(self, act: Callable[[], T]) -> T:
         """Run a short blocking step (an fsync) in the thread kept for that, to its end."""
-        return await to_its_end(asyncio.get_running_loop().run_in_executor(self._thread, act))
+        return await finish_despite_cancel(asyncio.get_running_loop().run_in_executor(self._thread, act))
 
     async def with_files(self, act: Callable[[], T]) -> T:
         """Change the set of the log's files while no sync is under way."""

@@ -39,7 +39,7 @@ from rookery.controller.raft.transport import Transport
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.disk import Disk, FileDisk
 from rookery.core.errors import NotControllerError, RecordListTooLargeError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata_log import METADATA_LOG, MetadataListener, SnapshotId
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from rookery.controller.raft.engine import Engine
 from rookery.core.clock import Clock
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.metadata_log import SnapshotId
 
 _log = get_logger("controller.raft.snapshot")

@@ -20,7 +20,7 @@ from rookery.controller.raft import translation as to_wire
 from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.ready import Send
 from rookery.core.errors import CorruptMessageError
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.grpc_channel import name_is_unknown
 from rookery.core.net.tls import Tls

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import aiofiles
 import aiofiles.os
 
+from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.disk.port import LOCK, Buffer, FolderInUseError
-from rookery.core.to_its_end import to_its_end
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 Synced = Callable[[float], None]
@@ -139,10 +139,10 @@ class FileDisk:
         return _FolderLock(folder, holder)
 
     async def load(self, path: str) -> bytes:
-        return await to_its_end(self._load(path))
+        return await finish_despite_cancel(self._load(path))
 
     async def replace(self, path: str, data: Buffer) -> None:
-        await to_its_end(self._replace(path, data))
+        await finish_despite_cancel(self._replace(path, data))
 
     async def _load(self, path: str) -> bytes:
         async with aiofiles.open(path, "rb") as file:

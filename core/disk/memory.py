@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
+from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.disk.port import Buffer, FolderInUseError, replace_file
-from rookery.core.to_its_end import to_its_end
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -352,7 +352,7 @@ class MemoryDisk:
             replace_file(self, path, data)
 
     async def _in_thread(self, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-        return await to_its_end(asyncio.to_thread(work, *args, **more))
+        return await finish_despite_cancel(asyncio.to_thread(work, *args, **more))
 
     # tests reach in here to damage files
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rookery.core.disk import Disk
+from rookery.core.event_logging import get_logger
 from rookery.core.log import names
 from rookery.core.log.config import LogConfig
 from rookery.core.log.epochs import LeaderEpochs
@@ -13,7 +14,6 @@ from rookery.core.log.scan import MAX_RELATIVE_OFFSET, Invalid, dense, verified
 from rookery.core.log.sealed import check_closed
 from rookery.core.log.segment import Segment
 from rookery.core.log.swap import finish_swaps
-from rookery.core.logs import get_logger
 
 log = get_logger("core.log")
 

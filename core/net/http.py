@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
-from rookery.core.logs import get_logger
+from rookery.core.event_logging import get_logger
 from rookery.core.service import Service
 
 HEAD_BYTES_MAX = 8192

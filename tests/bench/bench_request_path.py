@@ -25,7 +25,6 @@ from rookery.core.disk import FileDisk
 from rookery.core.metadata.client_quotas import CLIENT_ID, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from rookery.core.metadata.image import QuotaEntity
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
-from rookery.core.respite import Respite
 from rookery.core.wire.api import Api
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -40,6 +39,7 @@ from rookery.core.wire.apis.produce import PRODUCE
 from rookery.core.wire.header import read_response_header, request_frame
 from rookery.core.wire.primitives import Buffer
 from rookery.core.wire.records import Record, build_batch
+from rookery.core.write_pause import WritePause
 from tests.unit.broker.one_broker import LISTENER, NODE_ID, OneBroker
 from tests.unit.broker.server.fakes import FakeScheduler
 from tests.unit.broker.talk import fetch_request, produce_request
@@ -120,7 +120,7 @@ def measure(work: Callable[[], object], per_turn: int, turns: int = TURNS) -> tu
     return median(ratios) * FIXED * UNPACK_US / per_turn, min(times) / per_turn / 1000
 
 
-class NoRespite(Respite):
+class NoWritePause(WritePause):
     """The loop here has no time that passes, so nobody may wait for it on a busy machine."""
 
     def held_up(self, held_s: float, now: float) -> None:
@@ -134,7 +134,7 @@ class Bench:
         server, self.loop = broker.server, loop
         shared = Shared(
             server.dispatch, server.settings, server.limits, server.memory, Sweep(self.loop, 60.0), self.loop,
-            server.requests, time.perf_counter, server.quotas, NoRespite(),
+            server.requests, time.perf_counter, server.quotas, NoWritePause(),
         )  # fmt: skip
         self.transport = CountingTransport()
         self.connection = Connection(shared, LISTENER)

@@ -20,7 +20,7 @@ import uvloop
 from rookery.broker.node.controller_role import ControllerRole
 from rookery.controller.app import claim_metadata_folder
 from rookery.controller.writer import Prepared
-from rookery.core import logs
+from rookery.core import event_logging
 from rookery.core.clock import SystemClock
 from rookery.core.config import node as keys
 from rookery.core.config.loading import read_properties
@@ -102,5 +102,5 @@ async def main(config: Path) -> None:
 
 
 if __name__ == "__main__":
-    logs.configure(style="json")
+    event_logging.configure(style="json")
     uvloop.run(main(Path(sys.argv[1])))

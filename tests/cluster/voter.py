@@ -20,7 +20,7 @@ import uvloop
 
 from rookery.controller.app import ControlPlane, run_controller
 from rookery.controller.quorum import CommittedBatch, SnapshotId
-from rookery.core import logs
+from rookery.core import event_logging
 from rookery.core.config import node as keys
 from rookery.core.config.loading import read_properties
 from rookery.core.config.options import Settings
@@ -161,5 +161,5 @@ async def main(config: Path) -> None:
 
 
 if __name__ == "__main__":
-    logs.configure(style="json")
+    event_logging.configure(style="json")
     uvloop.run(main(Path(sys.argv[1])))

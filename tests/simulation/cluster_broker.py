@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rookery.broker.lifecycle import RegistrationError
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.metadata.follower import FollowerSettings as MetadataSettings
+from rookery.broker.metadata.follower import MetadataFollowerSettings
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.node import Node, build_node
 from rookery.core.clock import Clock
@@ -54,7 +54,7 @@ class SimMetadataFollower(Service):
     @classmethod
     def maker(cls, world: World) -> object:
         def make(
-            settings: MetadataSettings, listener: MetadataListener, version: object, control: object
+            settings: MetadataFollowerSettings, listener: MetadataListener, version: object, control: object
         ) -> SimMetadataFollower:
             return cls(world, listener)
 

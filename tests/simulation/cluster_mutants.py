@@ -18,8 +18,8 @@ from rookery.broker.lifecycle import Lifecycle
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.metadata.replicas import Replicas
 from rookery.broker.replication import isr
-from rookery.broker.replication.follower import LeaderFollower
 from rookery.broker.replication.partition import ACKS_ALL, Partition
+from rookery.broker.replication.replica_fetcher import ReplicaFetcher
 from rookery.broker.replication.replica_state import LeaderState, PendingExpand, PendingShrink, Proposal
 from rookery.controller.state import alter_partition, brokers, defaults, partitions
 from rookery.core.errors import ErrorCode, NotLeaderOrFollowerError
@@ -253,7 +253,7 @@ def _append_without_producers(log: PartitionLog, records: Any, now_ms: int) -> A
     return log.log.append_as_follower(records, now_ms)
 
 
-def _apply_whatever_comes(follower: LeaderFollower, key: Any, data: Any, now_ms: int) -> None:
+def _apply_whatever_comes(follower: ReplicaFetcher, key: Any, data: Any, now_ms: int) -> None:
     """P8 ignored: no look at what was asked for."""
     left: dict[Any, Any] = _left.setdefault(follower, {})
     partition = follower._partitions.get(key) or left.pop(key, None)
@@ -272,16 +272,16 @@ def _apply_whatever_comes(follower: LeaderFollower, key: Any, data: Any, now_ms:
         _apply_partition(follower, key, data, now_ms)
 
 
-def _unfollow_but_remember(follower: LeaderFollower, topic_id: Any, index: int) -> None:
+def _unfollow_but_remember(follower: ReplicaFetcher, topic_id: Any, index: int) -> None:
     partition = follower._partitions.get((topic_id, index))
     if partition is not None:
         _left.setdefault(follower, {})[topic_id, index] = partition
     _unfollow(follower, topic_id, index)
 
 
-_left: WeakKeyDictionary[LeaderFollower, dict[Any, Any]] = WeakKeyDictionary()
-_apply_partition = LeaderFollower._apply_partition
-_unfollow = LeaderFollower.unfollow
+_left: WeakKeyDictionary[ReplicaFetcher, dict[Any, Any]] = WeakKeyDictionary()
+_apply_partition = ReplicaFetcher._apply_partition
+_unfollow = ReplicaFetcher.unfollow
 
 
 MUTANTS = (
@@ -423,8 +423,8 @@ MUTANTS = (
         "an answer is appended although its leader has been replaced since it was asked for",
         ("P3", *LOSS, "unhandled", "broker", "liveness"),
         (
-            (LeaderFollower, "_apply_partition", _apply_whatever_comes),
-            (LeaderFollower, "unfollow", _unfollow_but_remember),
+            (ReplicaFetcher, "_apply_partition", _apply_whatever_comes),
+            (ReplicaFetcher, "unfollow", _unfollow_but_remember),
         ),
         _only("slow_link", "elect_preferred", "pause_leader", partitions=3, fault_s=0.3, produce_s=0.05, delay_s=0.02),
     ),

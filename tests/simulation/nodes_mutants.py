@@ -24,9 +24,9 @@ from rookery.broker.log.offset_checkpoints import OffsetCheckpoints
 from rookery.broker.log.partition_files import PartitionFiles
 from rookery.broker.metadata.follower import MetadataFollower
 from rookery.broker.replication import isr
-from rookery.broker.replication.follower import LeaderFollower
 from rookery.broker.replication.follower_session import FollowerSession
 from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.replica_fetcher import ReplicaFetcher
 from rookery.broker.replication.replica_state import Committed, LeaderState
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.server import Server
@@ -133,7 +133,7 @@ def _both(*aims: Callable[[Swarm], None]) -> Callable[[Swarm], None]:
 
 # --- replication -------------------------------------------------------------------------------------------------
 
-_apply_partition = LeaderFollower._apply_partition
+_apply_partition = ReplicaFetcher._apply_partition
 
 
 def _drops_answers(follower: Any, key: Any, data: Any, now_ms: int) -> None:
@@ -322,7 +322,7 @@ MUTANTS = (
         "own deletions stop fetching",
         "a follower drops every answer once its own retention moved its log start",
         ("liveness",),
-        ((LeaderFollower, "_apply_partition", _drops_answers), (LeaderFollower, "_look_at_starts", lambda _: None)),
+        ((ReplicaFetcher, "_apply_partition", _drops_answers), (ReplicaFetcher, "_look_at_starts", lambda _: None)),
         _with(policy="time"),
     ),
     Mutant(

@@ -18,7 +18,7 @@ from uuid import UUID
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.throttle import Throttle
-from rookery.broker.metadata.follower import FollowerSettings
+from rookery.broker.metadata.follower import MetadataFollowerSettings
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.replication.partition import Partition
 from rookery.controller.raft.node import RaftNode
@@ -227,7 +227,10 @@ class World:
                 ("rookery.broker.node.disk_space.spaces", lambda folders: {}),
                 ("rookery.broker.node.loop_lag.INTERVAL_S", QUIET_S),
                 ("rookery.controller.app.FETCH_WAIT_MS_MAX", wait_ms),
-                ("rookery.broker.node.broker_role.MetadataSettings", partial(FollowerSettings, max_wait_ms=wait_ms)),
+                (
+                    "rookery.broker.node.broker_role.MetadataFollowerSettings",
+                    partial(MetadataFollowerSettings, max_wait_ms=wait_ms),
+                ),
             ):
                 stack.enter_context(patch(target, value))
             for module in ("log.log_dir", "log.log_dirs", "log.housekeeper"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rookery.broker.metadata.follower import FollowerSettings, MetadataFollower
+from rookery.broker.metadata.follower import MetadataFollower, MetadataFollowerSettings
 from rookery.broker.metadata.tail import ForkedError
 from rookery.core.metadata_log import CommittedBatch
 from rookery.proto import raft_pb2 as pb
@@ -79,7 +79,7 @@ class Applied:
 def follow(seed: int) -> None:
     rng, applied = Random(seed), Applied()
     quorum = Quorum(rng)
-    follower = MetadataFollower(FollowerSettings("c", 1, ("nowhere:1",)), applied)  # type: ignore[arg-type]
+    follower = MetadataFollower(MetadataFollowerSettings("c", 1, ("nowhere:1",)), applied)  # type: ignore[arg-type]
 
     def fetch() -> None:
         tail = follower._tail

@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from rookery.broker.metadata.follower import FollowerSettings, MetadataFollower
+from rookery.broker.metadata.follower import MetadataFollower, MetadataFollowerSettings
 from rookery.controller.raft.batches import data_batch
 from rookery.proto import raft_pb2 as pb
 from tests.unit.controller.raft_driver.nodes import CLUSTER_ID, Member, Nodes, Words, nodes, until
@@ -29,7 +29,7 @@ async def follower(cluster: Nodes, **changes: object) -> AsyncIterator[tuple[Met
         "request_timeout_ms": 500,
         **changes,
     }
-    made = MetadataFollower(FollowerSettings(**settings), heard)  # type: ignore[arg-type]
+    made = MetadataFollower(MetadataFollowerSettings(**settings), heard)  # type: ignore[arg-type]
     serving = asyncio.create_task(made.serve())
     try:
         yield made, heard
@@ -127,7 +127,7 @@ async def test_a_broker_of_another_cluster_gets_nothing_and_harms_nobody(tmp_pat
 
 def test_a_broker_needs_to_know_where_to_look() -> None:
     with pytest.raises(ValueError, match=r"controller\.quorum\.bootstrap\.servers"):
-        MetadataFollower(FollowerSettings(CLUSTER_ID, 1, ()), Words())
+        MetadataFollower(MetadataFollowerSettings(CLUSTER_ID, 1, ()), Words())
 
 
 async def test_a_controller_whose_name_is_unknown_is_looked_up_anew(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from rookery.broker.log.cleaner import Cleaner, CleanerOptions
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import LogDirs
-from rookery.broker.replication.follower import Followed, FollowerSettings, Leader, LeaderFollower
 from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.replica_fetcher import FetcherSettings, Followed, Leader, ReplicaFetcher
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.core.clock import ManualClock, SystemClock
 from rookery.core.disk import FileDisk
@@ -46,11 +46,11 @@ class Pair:
         self.failed: list[Exception] = []
         self.keeper = Housekeeper(dirs, clock, HousekeepingOptions())
         self.cleaner = Cleaner(dirs, self.keeper, clock, CleanerOptions(5, 1 << 20, 1e12))
-        self.fetcher = LeaderFollower(
+        self.fetcher = ReplicaFetcher(
             Leader(LEADER, "127.0.0.1", broker.port),
             node_id=FOLLOWER,
             broker_epoch=lambda: 1,
-            settings=FollowerSettings(wait_ms_max=20),
+            settings=FetcherSettings(wait_ms_max=20),
             clock=SystemClock(),
             peers=Peers("follower", network=network),
             on_failed=self._failed,

@@ -9,8 +9,8 @@ import pytest
 from rookery.broker.server.client import Call
 from rookery.broker.server.connection import PASS_S, READ_AHEAD, READ_SIZE, SILENCE_S, SLOWEST_BYTES_PER_S
 from rookery.broker.server.pending import Pending
-from rookery.core.respite import RESPITE_S_MAX
 from rookery.core.wire.apis.metadata import METADATA
+from rookery.core.write_pause import PAUSE_S_MAX
 from tests.unit.broker.server.rig import Rig, answer, frame_of
 
 # --- one pass ---------------------------------------------------------------------------------------------
@@ -79,12 +79,12 @@ def test_after_a_write_that_held_up_the_loop_nobody_is_served_for_as_long_again(
 
 def test_a_pause_is_bounded_and_ends_with_its_connection() -> None:
     rig = Rig()
-    rig.shared.respite.held_up(60.0, rig.scheduler.now)
+    rig.shared.write_pause.held_up(60.0, rig.scheduler.now)
     client, leaver = rig.client(), rig.client()
     client.receive(frame_of("late"))
     leaver.receive(frame_of("gone"))
     leaver.leave()
-    rig.scheduler.advance(RESPITE_S_MAX)
+    rig.scheduler.advance(PAUSE_S_MAX)
     assert client.answers() == ["late"]
     assert rig.handler.handled == ["late"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rookery.broker.controller_client import ControllerClient
-from rookery.broker.metadata.follower import FollowerSettings, MetadataFollower
+from rookery.broker.metadata.follower import MetadataFollower, MetadataFollowerSettings
 from rookery.controller.access import Access, Context
 from rookery.controller.loop import ControllerLoop
 from rookery.controller.raft.node import RaftNode
@@ -100,7 +100,7 @@ class Broker:
         self.release = release
         self.incarnation = incarnation
         self.fold = Fold(release=release)
-        settings = FollowerSettings(CLUSTER, BROKER, cluster.endpoints, max_wait_ms=200, request_timeout_ms=600)
+        settings = MetadataFollowerSettings(CLUSTER, BROKER, cluster.endpoints, max_wait_ms=200, request_timeout_ms=600)
         self.follower = MetadataFollower(settings, self, lambda: release.rpc_version(self.level()))
         self.client = ControllerClient(CLUSTER, BROKER, cluster.endpoints, release=release, level=self.level)
 

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.replication.follower import FollowerSettings, Leader
-from rookery.broker.replication.followers import Followers
 from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.replica_fetcher import FetcherSettings, Leader
+from rookery.broker.replication.replica_fetchers import ReplicaFetchers
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.core.clock import SystemClock
 from rookery.core.disk import MemoryDisk
@@ -19,10 +19,10 @@ from rookery.core.types import TopicPartition
 
 async def test_leaders_that_change_while_the_broker_stops_are_followed_no_more() -> None:
     """On a node in both roles the metadata log goes on after the broker's parts have stopped."""
-    followers = Followers(
+    followers = ReplicaFetchers(
         node_id=1,
         broker_epoch=lambda: 1,
-        settings=FollowerSettings(),
+        settings=FetcherSettings(),
         clock=SystemClock(),
         peers=Peers("follower", network=MemoryNetwork()),
         on_failed=lambda partition, error: None,

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from rookery.core import logs
+from rookery.core import event_logging
 
 
 @pytest.fixture(autouse=True)
 def _untouched_logging() -> Iterator[None]:
-    root = logging.getLogger(logs.ROOT)
+    root = logging.getLogger(event_logging.ROOT)
     before = (root.handlers[:], root.level, root.propagate)
     yield
     root.handlers[:], root.level, root.propagate = before
@@ -18,8 +18,8 @@ def _untouched_logging() -> Iterator[None]:
 
 def test_json_lines_carry_event_and_fields() -> None:
     out = io.StringIO()
-    logs.configure(style="json", to=out)
-    logs.get_logger("broker.replication").bind(broker_id=1).info("isr.shrink", topic="orders", isr=[1, 2])
+    event_logging.configure(style="json", to=out)
+    event_logging.get_logger("broker.replication").bind(broker_id=1).info("isr.shrink", topic="orders", isr=[1, 2])
     line = json.loads(out.getvalue())
     assert line["event"] == "isr.shrink"
     assert line["logger"] == "broker.replication"
@@ -28,19 +28,19 @@ def test_json_lines_carry_event_and_fields() -> None:
 
 def test_human_lines_and_levels_per_part() -> None:
     out = io.StringIO()
-    logs.configure(to=out, levels={"broker.log": "ERROR"})
-    logs.get_logger("broker.log").info("log.rolled", base=7)
-    logs.get_logger("broker.server").warning("frame.refused", size=-1)
+    event_logging.configure(to=out, levels={"broker.log": "ERROR"})
+    event_logging.get_logger("broker.log").info("log.rolled", base=7)
+    event_logging.get_logger("broker.server").warning("frame.refused", size=-1)
     assert "log.rolled" not in out.getvalue()
     assert "frame.refused size=-1" in out.getvalue()
 
 
 def test_a_bug_is_logged_with_its_traceback() -> None:
     out = io.StringIO()
-    logs.configure(style="json", to=out)
+    event_logging.configure(style="json", to=out)
     try:
         raise RuntimeError("boom")
     except RuntimeError as error:
-        logs.get_logger("x").exception("bug", error, where="here")
+        event_logging.get_logger("x").exception("bug", error, where="here")
     line = json.loads(out.getvalue())
     assert "RuntimeError: boom" in line["traceback"]

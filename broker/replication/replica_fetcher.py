@@ -16,12 +16,11 @@ from rookery.broker.replication.follower_session import FollowerSession, Key, Po
 from rookery.broker.replication.truncation import TruncationBelowHighWatermarkError
 from rookery.core.clock import Clock
 from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.event_logging import get_logger
 from rookery.core.log import LogDirFailed
-from rookery.core.logs import get_logger
 from rookery.core.net.connection import Connection, ConnectionLostError
 from rookery.core.net.network import Address
 from rookery.core.net.peers import Peers
-from rookery.core.respite import respite_s
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from rookery.core.wire.apis.fetch import FETCH, FetchRequest, FetchResponse, PartitionData, ReplicaState
@@ -33,6 +32,7 @@ from rookery.core.wire.apis.list_offsets import (
     ListOffsetsTopic,
 )
 from rookery.core.wire.primitives import Buffer
+from rookery.core.write_pause import pause_after_s
 
 FETCH_VERSION_MAX = 16
 LIST_OFFSETS_VERSION_MAX = 7
@@ -119,7 +119,7 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class FollowerSettings:
+class FetcherSettings:
     wait_ms_max: int = 500
     bytes_min: int = 1
     response_bytes_max: int = 1 << 20
@@ -128,7 +128,7 @@ class FollowerSettings:
     request_timeout_ms: int = 30_000
 
 
-class LeaderFollower:
+class ReplicaFetcher:
     """Follows one leader until cancelled."""
 
     def __init__(
@@ -137,7 +137,7 @@ class LeaderFollower:
         *,
         node_id: int,
         broker_epoch: Callable[[], int],
-        settings: FollowerSettings,
+        settings: FetcherSettings,
         clock: Clock,
         peers: Peers,
         on_failed: Callable[[Followed, Exception], None],
@@ -171,7 +171,7 @@ class LeaderFollower:
         self._heard_at = 0.0
         self.answered_at: float | None = None
         """When the leader last answered a fetch, over whichever connection."""
-        self._respite_s = 0.0
+        self._pause_s = 0.0
         self._tasks: asyncio.TaskGroup | None = None
 
     # --- which partitions -----------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class LeaderFollower:
         if connection is not None and connection.waiting:
             connection.call(API_VERSIONS, 0, ApiVersionsRequest(), lambda response, error: None)
 
-    def hand_over(self, successor: "LeaderFollower") -> None:
+    def hand_over(self, successor: "ReplicaFetcher") -> None:
         """Let another follower go on with all partitions."""
         for partition in self._partitions.values():
             successor.follow(partition)
@@ -271,9 +271,9 @@ class LeaderFollower:
         while not connection.closed:
             self._changed.clear()
             self._answered.clear()
-            if self._respite_s:
-                await asyncio.sleep(self._respite_s)
-                self._respite_s = 0.0
+            if self._pause_s:
+                await asyncio.sleep(self._pause_s)
+                self._pause_s = 0.0
             if self._send(connection, version):
                 await self._until_answered()
             else:
@@ -328,8 +328,8 @@ class LeaderFollower:
                 return
             self._heard_at = self.answered_at = self._clock.monotonic()
             self._apply(response)
-            self._respite_s = respite_s(self._clock.monotonic() - self._heard_at)
-            paused = connection.closed or self._changed.is_set() or self._respite_s
+            self._pause_s = pause_after_s(self._clock.monotonic() - self._heard_at)
+            paused = connection.closed or self._changed.is_set() or self._pause_s
             if paused or not self._send(connection, version):
                 self._answered.set()
 

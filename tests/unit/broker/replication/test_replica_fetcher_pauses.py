@@ -7,8 +7,8 @@ from uuid import UUID
 
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.replication.follower import FIRST_PAUSE_S, FollowerSettings, Leader, LeaderFollower
 from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.replica_fetcher import FIRST_PAUSE_S, FetcherSettings, Leader, ReplicaFetcher
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.core.clock import ManualClock, SystemClock
 from rookery.core.disk import MemoryDisk
@@ -54,11 +54,11 @@ async def test_an_answer_that_cannot_be_decoded_ends_the_connection_and_not_the_
     """Not after replica.socket.timeout.ms: the followers of other partitions wait with it."""
     network = MemoryNetwork()
     await network.listen(BrokenLeader, "b2", 9092)
-    follower = LeaderFollower(
+    follower = ReplicaFetcher(
         Leader(2, "b2", 9092),
         node_id=1,
         broker_epoch=lambda: 1,
-        settings=FollowerSettings(backoff_ms_max=20),
+        settings=FetcherSettings(backoff_ms_max=20),
         clock=SystemClock(),
         peers=Peers("follower", network=network),
         on_failed=lambda partition, error: None,
@@ -106,11 +106,11 @@ async def test_a_leader_that_does_not_say_where_its_log_starts_is_given_up_in_ti
     """The only partition waits for that answer, so nothing else would notice a connection that is dead."""
     network = MemoryNetwork()
     await network.listen(SilentLeader, "b2", 9092)
-    follower = LeaderFollower(
+    follower = ReplicaFetcher(
         Leader(2, "b2", 9092),
         node_id=1,
         broker_epoch=lambda: 1,
-        settings=FollowerSettings(wait_ms_max=10, backoff_ms_max=20, request_timeout_ms=50),
+        settings=FetcherSettings(wait_ms_max=10, backoff_ms_max=20, request_timeout_ms=50),
         clock=SystemClock(),
         peers=Peers("follower", network=network),
         on_failed=lambda partition, error: None,
@@ -128,11 +128,11 @@ async def test_a_leader_that_does_not_say_where_its_log_starts_is_given_up_in_ti
 async def test_a_pause_that_is_over_is_not_waited_for_without_end() -> None:
     """It may end between the look for what to send and the look for how long to wait."""
     clock = ManualClock()
-    follower = LeaderFollower(
+    follower = ReplicaFetcher(
         Leader(2, "b2", 9092),
         node_id=1,
         broker_epoch=lambda: 1,
-        settings=FollowerSettings(),
+        settings=FetcherSettings(),
         clock=clock,
         peers=Peers("follower", network=MemoryNetwork()),
         on_failed=lambda partition, error: None,

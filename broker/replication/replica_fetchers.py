@@ -1,15 +1,15 @@
-"""All leaders this broker follows: one `LeaderFollower` each, made and ended as partitions come and go."""
+"""All leaders this broker follows: one `ReplicaFetcher` each, made and ended as partitions come and go."""
 
 import asyncio
 from collections.abc import Callable
 from uuid import UUID
 
-from rookery.broker.replication.follower import (
+from rookery.broker.replication.replica_fetcher import (
+    FetcherSettings,
     Followed,
-    FollowerSettings,
     Leader,
-    LeaderFollower,
     LimitOf,
+    ReplicaFetcher,
     no_limit,
 )
 from rookery.core.clock import Clock
@@ -18,7 +18,7 @@ from rookery.core.service import Service
 from rookery.core.types import TopicPartition
 
 
-class Followers(Service):
+class ReplicaFetchers(Service):
     """Knows which partition follows whom."""
 
     name = "followers"
@@ -28,7 +28,7 @@ class Followers(Service):
         *,
         node_id: int,
         broker_epoch: Callable[[], int],
-        settings: FollowerSettings,
+        settings: FetcherSettings,
         clock: Clock,
         peers: Peers,
         on_failed: Callable[[Followed, Exception], None],
@@ -41,7 +41,7 @@ class Followers(Service):
         self._clock = clock
         self._peers = peers
         self._on_failed = on_failed
-        self._leaders: dict[int, LeaderFollower] = {}
+        self._leaders: dict[int, ReplicaFetcher] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._followed: dict[tuple[UUID, int], int] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -87,11 +87,11 @@ class Followers(Service):
     def lags(self) -> dict[TopicPartition, int]:
         return {partition: lag for each in self._leaders.values() for partition, lag in each.lags().items()}
 
-    def _leader(self, leader: Leader) -> LeaderFollower:
+    def _leader(self, leader: Leader) -> ReplicaFetcher:
         known = self._leaders.get(leader.id)
         if known is not None and known.leader == leader:
             return known
-        made = LeaderFollower(
+        made = ReplicaFetcher(
             leader,
             node_id=self._node_id,
             broker_epoch=self._broker_epoch,
