@@ -3,8 +3,9 @@
 A decision is a `Step`. Its records are appended as one batch (where there may be any number of them, in several) in
 the epoch of this shard, then replayed: state is always
 what the log up to its end says, here and on whichever broker reads the log next. Its answers, even those that only
-read, wait until that end is committed, so nobody acts on what a change of leader could take back. A batch that cannot
-be appended changes nothing; a shard that lost its partition is dropped whole, with all that was not committed.
+read, and its effects wait until that end is committed, so nobody acts on what a change of leader could take back. A
+batch that cannot be appended changes nothing; a shard that lost its partition is dropped whole, with all that was not
+committed. What such a shard still owed to others the next one finds in the log: `ShardState.loaded` returns it again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +41,7 @@ class ShardState(Protocol[R]):
     def end_transaction(self, producer_id: int, committed: bool) -> None: ...
 
     def loaded(self, now: Instant) -> Step[R]:
-        """The whole log was replayed."""
+        """The whole log was replayed, committed or not. The effects of this step wait until all of it is."""
 
     def not_written(self, records: Sequence[R], error: ErrorCode, now: Instant) -> Step[R]:
         """These records could not be appended: take back what was changed for them."""
@@ -101,7 +102,7 @@ class Shard(Generic[R]):
         self.closed = False
 
     def run(self, step: Step[R]) -> None:
-        """Write the records and give the answers."""
+        """Write the records, give the answers and carry out the effects."""
         try:
             encoded = [(record, *self._encode(record)) for record in step.records]
         except WireError as error:
@@ -115,7 +116,7 @@ class Shard(Generic[R]):
             except KafkaError as error:
                 self._failed([row[0] for rest in batches[number:] for row in rest], step.answers, error)
                 return
-        self._commits.give(step.answers)
+        self._commits.give(step.answers, step.effects)
 
     def _write(self, rows: Sequence[Encoded[R]], allowed: int) -> None:
         if not rows:

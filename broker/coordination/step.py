@@ -1,4 +1,8 @@
-"""What a coordinator's pure state wants done after one input: records to write, answers to give."""
+"""What a coordinator's pure state wants done after one input: records to write, answers to give, effects to carry out.
+
+An effect is something that others shall see and that nobody asked for: a marker that ends a transaction, a request to
+another coordinator. Pure code returns it as data of its own choice; the shell of that coordinator carries it out.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -32,10 +36,14 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class Step(Generic[R]):
-    """The answers may be given when the records, and all written before them, are committed."""
+    """The answers may be given, and the effects carried out, when the records, and all written before them, are
+    committed."""
 
     records: list[R] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    effects: list[Any] = field(default_factory=list)
+    """Dropped where the records are not written and where the shard is lost: whoever reads the log next has to be able
+    to tell from the records which effects may not have been carried out."""
     atomic: bool = True
     """All records or none, in one batch. Otherwise as many batches as it takes; if one cannot be written, those before
     it stand, and whoever asked has to ask again."""
