@@ -84,7 +84,7 @@ class DescribeLogDirsHandler:
 def _partition(log: PartitionLog) -> DescribeLogDirsPartition:
     return DescribeLogDirsPartition(
         partition_index=log.partition.partition,
-        partition_size=log.log.size,
+        partition_size=log.segment_log.size,
         offset_lag=max(0, log.high_watermark - log.end_offset),
         is_future_key=False,
     )

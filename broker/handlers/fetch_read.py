@@ -141,7 +141,8 @@ class FetchRead:
         if self._in_session and not self._rack:
             has_all = diverging is None and offset >= partition.log.bound(self._isolation)
             leading = partition.leading if has_all else None
-            wanted.quiet = Quiet(partition, leading, partition.log.log.end_offset) if leading is not None else None
+            end = partition.log.segment_log.end_offset
+            wanted.quiet = Quiet(partition, leading, end) if leading is not None else None
         aborted = None
         if read.aborted is not None:
             aborted = [
@@ -214,10 +215,10 @@ class FetchRead:
             return [partition.log.bound(self._isolation) for partition in partitions]
         if self._quota.exceeded:
             return [
-                NOTHING_NEW if self._is_limited(partition) else partition.log.log.end_offset
+                NOTHING_NEW if self._is_limited(partition) else partition.log.segment_log.end_offset
                 for partition in partitions
             ]
-        return [partition.log.log.end_offset for partition in partitions]
+        return [partition.log.segment_log.end_offset for partition in partitions]
 
     def _refusal(self, wanted: Wanted, error: KafkaError) -> PartitionData:
         self.answer_now = True

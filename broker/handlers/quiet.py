@@ -19,7 +19,7 @@ class Quiet(NamedTuple):
         log = self.partition.log
         return (
             self.partition.leading is self.leading
-            and log.log.end_offset == self.end_offset
+            and log.segment_log.end_offset == self.end_offset
             and log.high_watermark == high_watermark
-            and log.log.start_offset == log_start_offset
+            and log.segment_log.start_offset == log_start_offset
         )

@@ -11,7 +11,7 @@ from rookery.core.log import Segment, names
 
 def cleaning_plan(partition: PartitionLog, now_ms: int) -> CleaningPlan | None:
     """What of a compacted log should be cleaned now; None if it is not worth it yet."""
-    config, log = partition.config, partition.log
+    config, log = partition.config, partition.segment_log
     if not config.compact or log.failed:
         return None
     found = plan(
@@ -30,7 +30,7 @@ def begin_cleaning(
     partition: PartitionLog, found: CleaningPlan, *, memory_bytes: int, throttle: Throttle, now_ms: int
 ) -> CleaningJob:
     """A job for a thread that cleans the log up to the plan's end."""
-    log = partition.log
+    log = partition.segment_log
     segments = [
         DirtySegment(
             facts,
@@ -57,7 +57,7 @@ def begin_cleaning(
 def is_current(partition: PartitionLog, job: CleaningJob) -> bool:
     """Whether what is left of a job still speaks of the segments that are there: a cut or retention ends it."""
     base = job.next_base
-    untouched = base is None or partition.log.segments[0].base_offset <= base
+    untouched = base is None or partition.segment_log.segments[0].base_offset <= base
     return untouched and partition.truncations == job.truncations
 
 
@@ -67,7 +67,7 @@ def put_in_place(partition: PartitionLog, cleaned: CleanedGroup, now_ms: int) ->
     Returns the replaced segments, whose `*.deleted` files may be removed once the folder was synced; None
     if the log was cut, or lost some of them to retention, in the meantime.
     """
-    log = partition.log
+    log = partition.segment_log
     by_base = {segment.base_offset: segment for segment in log.segments[:-1]}
     old = [by_base.get(facts.base_offset) for facts in cleaned.old]
     still = [segment for segment in old if segment is not None]
@@ -82,15 +82,15 @@ def put_in_place(partition: PartitionLog, cleaned: CleanedGroup, now_ms: int) ->
 
 def _facts(partition: PartitionLog) -> list[CleanableSegment]:
     """The segments with what the plan needs; timestamps are read only where a lag is configured."""
-    segments, policy = partition.log.segments, partition.config.compaction
-    ends = [*(segment.base_offset for segment in segments[1:]), partition.log.end_offset]
+    segments, policy = partition.segment_log.segments, partition.config.compaction
+    ends = [*(segment.base_offset for segment in segments[1:]), partition.segment_log.end_offset]
     facts = []
     for segment, end in zip(segments, ends, strict=True):
         if policy.min_compaction_lag_ms > 0 and segment.size:
             segment.load()
         first = segment.first_timestamp if policy.max_compaction_lag_ms < LONG_MAX else -1
         index = segment.path(names.INDEX)
-        index_size = partition.log.disk.size(index) if partition.log.disk.exists(index) else 0
+        index_size = partition.segment_log.disk.size(index) if partition.segment_log.disk.exists(index) else 0
         facts.append(
             CleanableSegment(segment.base_offset, end, segment.size, index_size, first, segment.max_timestamp)
         )

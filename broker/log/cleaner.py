@@ -168,6 +168,6 @@ class Cleaner(Service):
                     await lease.run(self._thread, partial(job.discard, group))
                     return False
                 self._housekeeper.remove_later(partition, old)
-                await lease.run(self._thread, partial(partition.log.disk.sync_dir, partition.log.path))
+                await lease.run(self._thread, partial(partition.segment_log.disk.sync_dir, partition.segment_log.path))
             if partition.store.unsaved:
                 self._dirs.with_unsaved_snapshots.add(partition)

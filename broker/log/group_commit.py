@@ -31,7 +31,7 @@ class GroupCommit:
     def request(self, partition: PartitionLog, up_to: int) -> None:
         """Let everything below `up_to` become durable soon."""
         wanted = self._dir.failure is None and not partition.files.closed
-        if wanted and up_to > partition.log.recovery_point:
+        if wanted and up_to > partition.segment_log.recovery_point:
             self._wanted[partition] = max(up_to, self._wanted.get(partition, 0))
             self._start()
 
@@ -52,7 +52,7 @@ class GroupCommit:
             future.set_exception(
                 KafkaStorageError(f"log dir {self._dir.path} is offline: {self._dir.failure}")
             )
-        elif partition.log.recovery_point >= up_to:
+        elif partition.segment_log.recovery_point >= up_to:
             future.set_result(None)
         elif partition.files.closed:
             future.set_exception(LogClosed(f"{partition.partition} was removed"))
@@ -107,22 +107,22 @@ class GroupCommit:
         try:
             for partition in partitions:
                 up_to = self._wanted.pop(partition)
-                if not partition.log.failed:
-                    jobs.append((partition, partition.log.begin_flush(up_to)))
+                if not partition.segment_log.failed:
+                    jobs.append((partition, partition.segment_log.begin_flush(up_to)))
             self.rounds += 1
             await self._dir.run(lambda: _run_all(jobs))
         finally:
             for _, job in jobs:
                 job.close()
         for partition, job in jobs:
-            partition.log.flushed(job)
+            partition.segment_log.flushed(job)
 
     def _wake(self) -> None:
         still = []
         for partition, up_to, future in self._waiting:
             if future.done():
                 continue  # the waiter gave up
-            if partition.log.recovery_point >= up_to:
+            if partition.segment_log.recovery_point >= up_to:
                 future.set_result(None)
             elif up_to > partition.end_offset:
                 future.set_exception(KafkaStorageError(f"{partition.partition} was truncated below {up_to}"))
@@ -143,5 +143,5 @@ def _run_all(jobs: list[tuple[PartitionLog, FlushJob]]) -> None:
         try:
             job.run()
         except LogDirFailed:
-            partition.log.flush_failed()
+            partition.segment_log.flush_failed()
             raise

@@ -195,7 +195,7 @@ class Housekeeper(Service):
             return
         with self._dirs.confined(partition, "removing segments of"):
             async with partition.files.shared("removal") as lease:
-                work = partial(_remove_segments, partition.log.disk, partition.log.path, taken)
+                work = partial(_remove_segments, partition.segment_log.disk, partition.segment_log.path, taken)
                 await lease.run(self._thread_of(partition.log_dir), work)
 
     async def expire_producers(self) -> None:

@@ -119,11 +119,11 @@ class LogDir:
         )
         opened.clean_offset = clean_offset
         opened.scrubbed_offset = checkpointed(SCRUB_OFFSETS, partition)
-        first = opened.log.segments[0]
+        first = opened.segment_log.segments[0]
         if self.clean_epoch is not None and start is not None and first.base_offset > start:
             why = f"offsets {start} to {first.base_offset}, where it starts, are missing"
-            opened.log.set_damaged(LogCorrupt(opened.log.path, 0, why))
-        if suspect and opened.log.damage is None:
+            opened.segment_log.set_damaged(LogCorrupt(opened.segment_log.path, 0, why))
+        if suspect and opened.segment_log.damage is None:
             self.disk.remove(mark)
         return opened
 

@@ -37,7 +37,7 @@ log = get_logger("broker.log")
 T = TypeVar("T")
 
 CHECKPOINTED: dict[str, Callable[[PartitionLog], int | None]] = {
-    RECOVERY_POINTS: lambda partition: partition.log.recovery_point,
+    RECOVERY_POINTS: lambda partition: partition.segment_log.recovery_point,
     LOG_STARTS: lambda partition: partition.start_offset,
     HIGH_WATERMARKS: lambda partition: partition.high_watermark,
     CLEANER_OFFSETS: lambda partition: partition.clean_offset,
@@ -213,7 +213,7 @@ class LogDirs:
             timer.cancel()
         await opened.files.close()
         self.commit_of(opened).forget(opened)
-        opened.log.abandon()
+        opened.segment_log.abandon()
 
     async def _rename_away(self, log_dir: LogDir, partition: TopicPartition, suffix: str) -> None:
         target = f"{log_dir.path}/{folders.leaving_name(partition, self._new_id(), suffix)}"
@@ -255,11 +255,11 @@ class LogDirs:
                 self.dir_failed(log_dir, error)
                 raise
             except OSError as error:
-                failure = LogDirFailed("cutting", partition.log.path, error)
+                failure = LogDirFailed("cutting", partition.segment_log.path, error)
                 self.dir_failed(log_dir, failure)
                 raise failure from error
             except LogCorrupt as error:
-                partition.log.failed = True  # half of it may be cut
+                partition.segment_log.failed = True  # half of it may be cut
                 self.found_damage(partition, error)
                 raise
         return outcome
@@ -275,7 +275,7 @@ class LogDirs:
     def _add(self, log_dir: LogDir, opened: PartitionLog, topic_id: UUID | None) -> None:
         self._hold(log_dir, opened.partition)
         if log_dir.failure is not None:
-            opened.log.abandon()
+            opened.segment_log.abandon()
             return
         self.partitions[opened.partition] = opened
         self.topic_ids[opened.partition] = topic_id
@@ -307,7 +307,7 @@ class LogDirs:
     def appended(self, partition: PartitionLog) -> "asyncio.Future[None] | None":
         """Called after each append. With flush.messages=1 the future to wait for before acknowledging; else
         None, and what flush.messages, flush.ms and closed segments ask for happens in the background."""
-        config, opened = partition.config, partition.log
+        config, opened = partition.config, partition.segment_log
         end, durable = opened.end_offset, opened.recovery_point
         if config.sync_before_ack:
             return self.commit_of(partition).durable(partition, end)
@@ -325,8 +325,8 @@ class LogDirs:
         """Let what will not change any more become durable, so that recovery has less to look at."""
         if partition.store.unsaved:
             self.with_unsaved_snapshots.add(partition)
-        closed = partition.log.segments[-1].base_offset
-        if partition.log.recovery_point < closed:
+        closed = partition.segment_log.segments[-1].base_offset
+        if partition.segment_log.recovery_point < closed:
             self.commit_of(partition).request(partition, closed)
 
     def _flush_due(self, partition: PartitionLog) -> None:
@@ -370,7 +370,7 @@ class LogDirs:
         except LogDirFailed as error:
             self.dir_failed(partition.log_dir, error)
         except OSError as error:
-            self.dir_failed(partition.log_dir, LogDirFailed(doing, partition.log.path, error))
+            self.dir_failed(partition.log_dir, LogDirFailed(doing, partition.segment_log.path, error))
         except LogCorrupt as error:
             self.found_damage(partition, error)
         except Exception as error:
@@ -379,7 +379,7 @@ class LogDirs:
     def found_damage(self, partition: PartitionLog, error: LogCorrupt) -> None:
         """A partition that is in use proved to be damaged: said once. What is damaged is not served from now on, and
         the next start trusts nothing of the partition, however this process ends."""
-        if self.is_here(partition) and partition.log.set_damaged(error):
+        if self.is_here(partition) and partition.segment_log.set_damaged(error):
             self.unmarked.add(partition)
             self._report_damage(partition.partition, error)
 
@@ -417,7 +417,7 @@ class LogDirs:
         )
         for partition in gone:
             del self.partitions[partition.partition]
-            partition.log.failed = True
+            partition.segment_log.failed = True
         for held in log_dir.held:
             self.damaged.pop(held, None)  # it waits for its dir like the others; the next start looks again
         self._commits[log_dir].fail(f"log dir {log_dir.path} went offline: {error}")
@@ -460,11 +460,11 @@ class LogDirs:
 
 def _closed_in_order(partition: PartitionLog) -> bool:
     """Close a partition; False if the next opening must not trust its files."""
-    sound = partition.damage is None and not partition.log.failed
+    sound = partition.damage is None and not partition.segment_log.failed
     try:
         partition.close()
     except LogCorrupt as error:
-        partition.log.abandon()
+        partition.segment_log.abandon()
         log.error("partition.damaged", partition=str(partition.partition), reason=str(error))
         return False
     return sound

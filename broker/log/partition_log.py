@@ -23,7 +23,7 @@ from rookery.core.log import Appended, Log, LogCorrupt, LogDirFailed, LogRead, S
 from rookery.core.log.appending import Placed
 from rookery.core.log.epochs import LeaderEpochs
 from rookery.core.log.timestamps import LookUp, look_up
-from rookery.core.types import TopicPartition
+from rookery.core.types import NO_EPOCH, TopicPartition
 from rookery.core.wire.batch import BatchHeader, MutableBuffer
 from rookery.core.wire.records import (
     check_timestamp,
@@ -72,11 +72,11 @@ class PartitionRead(NamedTuple):
 
 
 class FoundOffset(NamedTuple):
-    """The answer of ListOffsets."""
+    """The answer of ListOffsets; -1 where there is no timestamp or epoch to report."""
 
-    timestamp: int
     offset: int
-    leader_epoch: int
+    timestamp: int = -1
+    leader_epoch: int = NO_EPOCH
 
 
 class PartitionLog:
@@ -86,7 +86,7 @@ class PartitionLog:
         self, partition: TopicPartition, log: Log, config: TopicLogConfig, store: ProducerStore
     ) -> None:
         self.partition = partition
-        self.log = log
+        self.segment_log = log
         self.store = store
         self.files = PartitionFiles()
         self._config = config
@@ -144,19 +144,22 @@ class PartitionLog:
     @property
     def damage(self) -> LogCorrupt | None:
         """What was found wrong with its files."""
-        return self.log.damage
+        return self.segment_log.damage
 
     @property
     def epochs(self) -> LeaderEpochs:
         """The leader epochs; asked for the first time they are read, and may prove to be damaged."""
         try:
-            return self.log.epochs
-        except LogDirFailed as error:
+            return self.segment_log.epochs
+        except (LogDirFailed, LogCorrupt) as error:
+            self._report(error)
+            raise
+
+    def _report(self, error: LogDirFailed | LogCorrupt) -> None:
+        if isinstance(error, LogDirFailed):
             self.on_failure(error)
-            raise
-        except LogCorrupt as error:
+        else:
             self.on_damage(error)
-            raise
 
     @property
     def config(self) -> TopicLogConfig:
@@ -165,15 +168,15 @@ class PartitionLog:
     @config.setter
     def config(self, config: TopicLogConfig) -> None:
         self._config = config
-        self.log.config = config.log
+        self.segment_log.config = config.log
 
     @property
     def start_offset(self) -> int:
-        return self.log.start_offset
+        return self.segment_log.start_offset
 
     @property
     def end_offset(self) -> int:
-        return self.log.end_offset
+        return self.segment_log.end_offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -181,11 +184,11 @@ class PartitionLog:
         unstable = self.store.state.first_unstable_offset
         if unstable is None:
             return self.high_watermark
-        return min(self.high_watermark, max(unstable, self.log.start_offset))
+        return min(self.high_watermark, max(unstable, self.segment_log.start_offset))
 
     def advance_high_watermark(self, offset: int) -> bool:
         """Move the high watermark forward to `offset`, at most to the log's end; False if it stays."""
-        end = self.log.end_offset
+        end = self.segment_log.end_offset
         if offset > end:
             offset = end
         if offset <= self.high_watermark:
@@ -197,17 +200,17 @@ class PartitionLog:
 
     def bound(self, isolation: Isolation) -> int:
         if isolation is Isolation.LOG_END:
-            return self.log.end_offset
+            return self.segment_log.end_offset
         return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
 
     def bytes_above(self, isolation: Isolation) -> int:
         """Bytes that are appended, but hidden from such a reader; 0 where the log cannot be read, which a read will
         tell."""
         bound = self.bound(isolation)
-        if bound >= self.log.end_offset:
+        if bound >= self.segment_log.end_offset:
             return 0
         try:
-            return self.log.size_from(bound)
+            return self.segment_log.size_from(bound)
         except KafkaStorageError:
             return 0
 
@@ -258,9 +261,9 @@ class PartitionLog:
     def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
         """Append what was fetched from the leader, with its offsets and epochs; checksums are checked
         again."""
-        active = self.log.active
+        active = self.segment_log.active
         try:
-            appended = self.log.append_as_follower(records, now_ms)
+            appended = self.segment_log.append_as_follower(records, now_ms)
             self._applied(records, appended.batches, active, now_ms)
         except LogDirFailed as error:
             self.on_failure(error)
@@ -270,7 +273,7 @@ class PartitionLog:
     def _append_one(
         self, batch: MutableBuffer, header: BatchHeader, leader_epoch: int, now_ms: int, append_time: int
     ) -> LeaderAppend:
-        log = self.log
+        log = self.segment_log
         active = log.segments[-1]
         try:
             base_offset = log.append_one_as_leader(batch, header, leader_epoch, now_ms)
@@ -286,14 +289,14 @@ class PartitionLog:
 
     def _applied(self, buf: Buffer, batches: Placed, active: Segment, now_ms: int) -> None:
         """Batches were appended, to `active` unless the log was rolled."""
-        if self.log.segments[-1] is active:
+        if self.segment_log.segments[-1] is active:
             self.store.applied(buf, batches, now_ms)
         else:
             self.store.rolled(buf, batches, now_ms, active.base_offset)
 
     def _known(self, stored: AppendedBatch) -> LeaderAppend:
         time = stored.timestamp if self._config.log_append_time else NONE
-        return LeaderAppend(stored.first_offset, stored.last_offset, time, self.log.start_offset, True)
+        return LeaderAppend(stored.first_offset, stored.last_offset, time, self.segment_log.start_offset, True)
 
     # -- reading
 
@@ -306,12 +309,9 @@ class PartitionLog:
         """
         stable = self.last_stable_offset
         try:
-            found = self.log.read(offset, max_bytes, self.bound(isolation), min_one)
-        except LogDirFailed as error:
-            self.on_failure(error)
-            raise
-        except LogCorrupt as error:
-            self.on_damage(error)
+            found = self.segment_log.read(offset, max_bytes, self.bound(isolation), min_one)
+        except (LogDirFailed, LogCorrupt) as error:
+            self._report(error)
             raise
         aborted = None
         if isolation is Isolation.LAST_STABLE:
@@ -322,7 +322,7 @@ class PartitionLog:
             found.next_offset,
             self.high_watermark,
             stable,
-            self.log.start_offset,
+            self.segment_log.start_offset,
             aborted,
         )
 
@@ -340,13 +340,13 @@ class PartitionLog:
         May read and decompress a batch, with `look_up`.
         """
         try:
-            found = self.log.offset_for_timestamp(timestamp, self.bound(isolation), look_up)
-        except LogCorrupt as error:
-            self.on_damage(error)
+            found = self.segment_log.offset_for_timestamp(timestamp, self.bound(isolation), look_up)
+        except (LogDirFailed, LogCorrupt) as error:
+            self._report(error)
             raise
         if found is None:
             return None
-        return FoundOffset(found[0].timestamp, found[0].offset, found[1])
+        return FoundOffset(found[0].offset, found[0].timestamp, found[1])
 
     # -- shortening
 
@@ -360,22 +360,23 @@ class PartitionLog:
                 f"only those below the high watermark {self.high_watermark}"
             )
         self._advance_start(target)
-        return self.log.start_offset
+        return self.segment_log.start_offset
 
     def follow_log_start(self, leader_start: int) -> None:
         """A follower deletes what its leader has deleted, as far as it knows that to be committed."""
         self._advance_start(min(leader_start, self.high_watermark))
 
     def _advance_start(self, offset: int) -> None:
-        if self.log.advance_start(offset):
+        if self.segment_log.advance_start(offset):
             self.store.state.drop_transactions_below(offset)
 
     def expect_cut(self, offset: int) -> None:
         """`offset` and what follows will be dropped: promise no more than what is sure to stay, which is where the
         segment begins, since a batch may have to go as a whole."""
-        if offset >= self.log.end_offset:
+        log = self.segment_log
+        if offset >= log.end_offset:
             return
-        self.log.recovery_point = min(self.log.recovery_point, offset, self.log.segment_of(offset).base_offset)
+        log.recovery_point = min(log.recovery_point, offset, log.segment_of(offset).base_offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.scrubbed_offset = None
         if self.clean_offset is not None:
@@ -384,19 +385,19 @@ class PartitionLog:
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Drop `offset` and everything after it, of the log and of what is known of producers. Blocks."""
         self.truncations += 1
-        if not self.log.truncate_to(offset):
+        if not self.segment_log.truncate_to(offset):
             return False
         self.store.truncated(now_ms)
-        self.high_watermark = min(self.high_watermark, self.log.end_offset)
+        self.high_watermark = min(self.high_watermark, self.segment_log.end_offset)
         self.store.state.high_watermark_moved(self.high_watermark)
         if self.clean_offset is not None:
-            self.clean_offset = min(self.clean_offset, self.log.end_offset)
+            self.clean_offset = min(self.clean_offset, self.segment_log.end_offset)
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Throw everything away and go on at `offset`. Blocks."""
         self.truncations += 1
-        self.log.truncate_fully_and_start_at(offset, now_ms)
+        self.segment_log.truncate_fully_and_start_at(offset, now_ms)
         self.store.restarted()
         self.high_watermark = offset
         self.clean_offset = None
@@ -405,9 +406,9 @@ class PartitionLog:
 
     def roll(self, now_ms: int) -> int:
         """Close the active segment, if anything is in it; the base offset of the one that is active then."""
-        active = self.log.active
-        base = self.log.roll(now_ms)
-        if self.log.active is not active:
+        active = self.segment_log.active
+        base = self.segment_log.roll(now_ms)
+        if self.segment_log.active is not active:
             self.store.began_segment()
         return base
 
@@ -417,25 +418,25 @@ class PartitionLog:
         found = deletable(
             self._segment_facts(),
             self._config.retention,
-            log_start_offset=self.log.start_offset,
+            log_start_offset=self.segment_log.start_offset,
             high_watermark=self.high_watermark,
             now_ms=now_ms,
         )
         if not found.segments:
             return [], ()
-        doomed = {segment.base_offset for segment in self.log.segments[: found.segments]}
-        active = self.log.active
-        taken = self.log.take_old(
+        doomed = {segment.base_offset for segment in self.segment_log.segments[: found.segments]}
+        active = self.segment_log.active
+        taken = self.segment_log.take_old(
             self.high_watermark, lambda segment, _: segment.base_offset in doomed, now_ms
         )
-        if self.log.active is not active:
+        if self.segment_log.active is not active:
             self.store.began_segment()
         self.store.segments_gone()
         return taken, found.reasons
 
     def _segment_facts(self) -> list[SegmentFacts]:
-        segments = self.log.segments
-        ends = [*(segment.base_offset for segment in segments[1:]), self.log.end_offset]
+        segments = self.segment_log.segments
+        ends = [*(segment.base_offset for segment in segments[1:]), self.segment_log.end_offset]
         return [
             SegmentFacts(segment.base_offset, end, segment.size, partial(self._newest_ms, segment))
             for segment, end in zip(segments, ends, strict=True)
@@ -450,14 +451,14 @@ class PartitionLog:
         except LogCorrupt as error:
             self.on_damage(error)
             newest = NONE
-        return newest if newest >= 0 else self.log.disk.modified_ms(segment.log_path)
+        return newest if newest >= 0 else self.segment_log.disk.modified_ms(segment.log_path)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> list[int]:
         return self.store.state.expire(now_ms, expiration_ms)
 
     def close(self) -> None:
         """Make everything durable and leave a snapshot, so that the next opening reads no batch. Blocks."""
-        if not self.log.failed:
+        if not self.segment_log.failed:
             self.store.snapshot_end()
             self.store.save()
-        self.log.close()
+        self.segment_log.close()

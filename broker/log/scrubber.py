@@ -92,7 +92,7 @@ class Scrubber(Service):
             log.exception("scrub.failed", error, partition=str(partition.partition))
 
     async def _scrub_segment(self, partition: PartitionLog, segment: Segment, next_base: int) -> None:
-        scrub = SegmentScrub(partition.log.disk, segment, next_base)
+        scrub = SegmentScrub(partition.segment_log.disk, segment, next_base)
         is_whole = partial(_is_whole, partition, segment, partition.truncations)
         try:
             more = True
@@ -123,7 +123,7 @@ def _closed(partition: PartitionLog) -> Iterator[tuple[Segment, int]]:
     turn comes."""
     done = partition.scrubbed_offset or 0
     while True:
-        log = partition.log
+        log = partition.segment_log
         found = next(
             (
                 (segment, after.base_offset)
@@ -141,4 +141,4 @@ def _closed(partition: PartitionLog) -> Iterator[tuple[Segment, int]]:
 def _is_whole(partition: PartitionLog, segment: Segment, truncations: int) -> bool:
     """Whether this very segment is still closed and in use, and not known to be damaged."""
     unchanged = segment.damage is None and partition.truncations == truncations
-    return unchanged and any(segment is one for one in partition.log.segments[:-1])
+    return unchanged and any(segment is one for one in partition.segment_log.segments[:-1])

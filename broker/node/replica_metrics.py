@@ -72,10 +72,10 @@ def _publish_logs(metrics: Metrics, role: "BrokerRole") -> None:
         return lambda: ((labels_of(partition), value(partition)) for partition in role.partitions)
 
     for name, text, value in (
-        ("size", "Bytes of the log.", lambda p: p.log.log.size),
+        ("size", "Bytes of the log.", lambda p: p.log.segment_log.size),
         ("logendoffset", "Offset of the next record.", lambda p: p.log.end_offset),
         ("logstartoffset", "First offset that is kept.", lambda p: p.log.start_offset),
-        ("numlogsegments", "Segments of the log.", lambda p: len(p.log.log.segments)),
+        ("numlogsegments", "Segments of the log.", lambda p: len(p.log.segment_log.segments)),
     ):
         metrics.read(f"kafka_log_log_{name}", text, each(value), labels=PARTITION)
 

@@ -7,10 +7,10 @@ far the followers have come; while it follows, what it fetches from the leader i
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
-from rookery.broker.log.partition_log import Isolation, LeaderAppend, PartitionLog, PartitionRead
+from rookery.broker.log.partition_log import FoundOffset, Isolation, LeaderAppend, PartitionLog, PartitionRead
 from rookery.broker.replication.follower_session import Position
 from rookery.broker.replication.replica_state import NOTHING, LeaderState, Moved, Proposal, Terms
 from rookery.broker.replication.topic_settings import TopicSettings
@@ -39,14 +39,6 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 _NOBODY = image.Partition(replicas=(), isr=(), leader=-1, leader_epoch=-1)
 _log = get_logger("broker.replication")
-
-
-class FoundOffset(NamedTuple):
-    """The answer of ListOffsets; -1 where there is no timestamp or epoch to tell."""
-
-    offset: int
-    timestamp: int = -1
-    leader_epoch: int = NO_EPOCH
 
 
 class Peers(Protocol):
@@ -217,7 +209,7 @@ class Partition:
         )
         unsynced = self._unsynced()
         if unsynced is not None:
-            self.leading.log_end = self.log.log.recovery_point
+            self.leading.log_end = self.log.segment_log.recovery_point
             unsynced.add_done_callback(self._on_durable)
         self._tick()
 
@@ -225,7 +217,7 @@ class Partition:
         """Where records count only once they are on the device: done when those are that a crash, or haste, left
         behind."""
         log = self.log
-        if log.config.sync_before_ack and log.log.recovery_point < log.end_offset:
+        if log.config.sync_before_ack and log.segment_log.recovery_point < log.end_offset:
             return self._storage.appended(log)
         return None
 
@@ -363,7 +355,7 @@ class Partition:
         log = self.log
         durable = self._storage.appended(log)
         if durable is None:
-            self._grown(log.log.end_offset)
+            self._grown(log.segment_log.end_offset)
         else:
             durable.add_done_callback(self._on_durable)
         self._wake(self)
@@ -383,7 +375,7 @@ class Partition:
         """With flush.messages=1 records count once they are on the device; a failure took the directory
         offline."""
         if not synced.cancelled() and synced.exception() is None:
-            self._grown(self.log.log.recovery_point)
+            self._grown(self.log.segment_log.recovery_point)
             self._wake(self)
 
     def is_acknowledged(self, appended: LeaderAppend, acks: int) -> bool:
@@ -392,7 +384,7 @@ class Partition:
         log = self.log
         if acks == ACKS_ALL:
             return log.high_watermark > appended.last_offset
-        return acks == 0 or not log.config.sync_before_ack or log.log.recovery_point > appended.last_offset
+        return acks == 0 or not log.config.sync_before_ack or log.segment_log.recovery_point > appended.last_offset
 
     def synced(self) -> "asyncio.Future[None] | None":
         """Where a follower may acknowledge only what is on its device: done when all that was fetched is."""
@@ -409,7 +401,8 @@ class Partition:
     def position(self) -> Position:
         """From where this replica fetches: all below is on its disk."""
         log = self.log
-        return Position(log.log.end_offset, log.epochs.latest_epoch, self.state.leader_epoch, log.log.start_offset)
+        held = log.segment_log
+        return Position(held.end_offset, log.epochs.latest_epoch, self.state.leader_epoch, held.start_offset)
 
     def apply_fetched(
         self, records: Buffer, *, high_watermark: int, leader_log_start: int, now_ms: int
@@ -539,8 +532,7 @@ class Partition:
             )
         if timestamp == LATEST:
             return FoundOffset(log.bound(isolation), leader_epoch=self.state.leader_epoch)
-        found = log.offset_for_timestamp(timestamp, isolation, look_up)
-        return None if found is None else FoundOffset(found.offset, found.timestamp, found.leader_epoch)
+        return log.offset_for_timestamp(timestamp, isolation, look_up)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch up to the one asked for and its end; (-1, -1) if none is known."""

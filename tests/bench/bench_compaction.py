@@ -56,7 +56,7 @@ def filled(folder: Path, size: int, survivors: float, codec: Codec) -> tuple[Par
         log.append_as_leader(build_batch(records, codec=codec), 0, NOON)
         count += per_batch
     log.roll(NOON)
-    log.log.flush()
+    log.segment_log.flush()
     log.advance_high_watermark(log.end_offset)
     return log, count
 
@@ -73,7 +73,7 @@ def floor(log: PartitionLog, survivors: float, scratch: Path) -> float:
     def work() -> None:
         with scratch.open("wb") as out:
             for turn in range(2):
-                for segment in log.log.segments[:-1]:
+                for segment in log.segment_log.segments[:-1]:
                     data = Path(segment.log_path).read_bytes()
                     for pos, header in batches(data):
                         verify(data, pos, header)
@@ -125,15 +125,15 @@ def main() -> None:
     for name, size, survivors, codec in CASES:
         with tempfile.TemporaryDirectory(dir=build) as folder:
             log, records = filled(Path(folder) / "t-0", size, survivors, codec)
-            stored = log.log.size
+            stored = log.segment_log.size
             least = floor(log, survivors, Path(folder) / "floor")
             wall, cpu = timed(lambda log=log: clean(log))  # type: ignore[misc]
             gigabytes = stored / 1e9
             print(
                 f"{name:<30}{stored / 1e6 / wall:>7.0f}{cpu / gigabytes:>10.1f}{cpu / records * 1e6:>15.2f}"
-                f"{least / gigabytes:>12.1f}{cpu / least:>7.1f}{log.log.size / stored:>6.0%}"
+                f"{least / gigabytes:>12.1f}{cpu / least:>7.1f}{log.segment_log.size / stored:>6.0%}"
             )
-            log.log.abandon()
+            log.segment_log.abandon()
     with tempfile.TemporaryDirectory(dir=build) as folder:
         for name, found in zip(("alone", "beside the cleaner"), asyncio.run(lags(Path(folder))), strict=True):
             middle, high = found[len(found) // 2], found[len(found) * 99 // 100]

@@ -100,7 +100,7 @@ def test_we_read_kafkas_snapshots_and_transaction_indexes(tmp_path: Path) -> Non
     for _ in range(2):
         log = PartitionLog.open(FileDisk(), folder, TP, config, clean=True, high_watermark=10**9, now_ms=NOW)
         log.advance_high_watermark(log.end_offset)
-        assert len(log.log.segments) > 2
+        assert len(log.segment_log.segments) > 2
         assert log.last_stable_offset == log.end_offset
         assert [record.value for record in visible(log)] == committed
         entries = {
@@ -108,7 +108,7 @@ def test_we_read_kafkas_snapshots_and_transaction_indexes(tmp_path: Path) -> Non
             for producer, entry in log.store.state.entries.items()
         }
         views.append(entries)
-        log.log.abandon()
+        log.segment_log.abandon()
         # the second time nothing but the batches is left
         for path in [*Path(folder).glob("*.snapshot"), *Path(folder).glob("*.txnindex")]:
             path.unlink()

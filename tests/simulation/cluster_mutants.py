@@ -250,7 +250,7 @@ def _publish_always(replicas: Replicas, changes: Any) -> None:
 
 
 def _append_without_producers(log: PartitionLog, records: Any, now_ms: int) -> Any:
-    return log.log.append_as_follower(records, now_ms)
+    return log.segment_log.append_as_follower(records, now_ms)
 
 
 def _apply_whatever_comes(follower: ReplicaFetcher, key: Any, data: Any, now_ms: int) -> None:

@@ -268,7 +268,7 @@ class Oracles:
         self.count("retention")
         history, known = self.history(place), self.values.get(place, {})
         require(history.deletes, "deleted", f"{place}: {start} to {log.start_offset} though nothing may be deleted")
-        by_size = log.log.size >= history.retention_bytes
+        by_size = log.segment_log.size >= history.retention_bytes
         last = {key_of(value): offset for offset, value in sorted(known.items())} if history.compact else {}
         for offset in range(start, log.start_offset):
             value = known.get(offset)

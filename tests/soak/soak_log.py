@@ -49,8 +49,8 @@ def _crash(seed: int) -> None:
     driver.log.roll(driver.now)
     driver.log.advance_high_watermark(driver.model.end)
     driver.model.watermark = driver.model.end
-    driver.log.log.flush()
-    before, end, point = table(driver.log), driver.log.end_offset, driver.log.log.recovery_point
+    driver.log.segment_log.flush()
+    before, end, point = table(driver.log), driver.log.end_offset, driver.log.segment_log.recovery_point
     driver.disk.cut_after(rng.randrange(80))
     try:
         driver.clean()

@@ -197,7 +197,7 @@ async def test_a_group_with_more_offsets_than_fit_into_a_batch_is_deleted() -> N
         assert caller.response.error_code == ErrorCode.NONE
         assert shard.groups.groups == {}
         assert shard.partition.log.end_offset == end + 501
-        data = shard.partition.log.log.read(end, 1 << 20).data
+        data = shard.partition.log.segment_log.read(end, 1 << 20).data
         sizes = [header.size for _, header in batches(data)]
         assert max(sizes) <= 1000
         assert len(sizes) < 50, "as few batches as needed"

@@ -38,7 +38,7 @@ async def test_damaged_records_are_an_error_and_all_others_are_served(broker: Qu
     await broker.create("orders", 2, segment_bytes=str(1 << 20))
     for index in range(2):
         await fill(broker, "orders", 6, index=index, size=400_000)
-    log = broker.partition("orders").log.log
+    log = broker.partition("orders").log.segment_log
     damaged = log.segments[1]
     assert len(log.segments) > 2
     log.set_damaged(LogCorrupt(damaged.log_path, 0, "a checksum is wrong"))

@@ -83,7 +83,7 @@ async def test_line_42_records_that_cannot_be_read_are_an_error_and_the_connecti
         answer = await offset(talk, timestamp)
         assert (answer.error_code, answer.offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
     assert (await offset(talk, NOW_MS + 2000)).offset == 2
-    assert broker.partition("orders").log.log.damage is None, "the disk is not at fault"
+    assert broker.partition("orders").log.segment_log.damage is None, "the disk is not at fault"
 
 
 async def test_line_42_no_record_is_that_young(broker: QuietBroker) -> None:

@@ -182,7 +182,7 @@ async def test_line_10_acks_0_is_held_for_its_bytes_without_an_answer(broker: Qu
     size = len(batch_of(bytes(12_000)))
     talk.send(PRODUCE, 11, produce_request("orders", batch_of(bytes(12_000)), acks=0))
     talk.send(METADATA, 12, MetadataRequest(topics=[]))
-    assert broker.partition("orders").log.log.end_offset == 1
+    assert broker.partition("orders").log.segment_log.end_offset == 1
     assert not talk.transport.frames()
     broker.advance(size / 1000 - 10)
     assert not talk.transport.frames(), "the request itself is a little larger than its batch"

@@ -43,7 +43,7 @@ def offsets(log: PartitionLog) -> list[int]:
 
 def _damage(storage: Storage, log: PartitionLog) -> None:
     """A bit of a batch header rots in a sealed segment, whose indexes are lost too."""
-    sealed = log.log.segments[1]
+    sealed = log.segment_log.segments[1]
     for suffix in (names.INDEX, names.TIME_INDEX):
         if storage.disk.exists(sealed.path(suffix)):
             storage.disk.remove(sealed.path(suffix))
@@ -95,12 +95,12 @@ def test_a_damaged_partition_is_not_trusted_after_an_orderly_stop(found_by: str)
     storage.create(OTHER, 1, 5, "other")
     if found_by == "reader":
         _damage(storage, log)
-        log.log.segments[1].release()
+        log.segment_log.segments[1].release()
         with pytest.raises(LogCorrupt):
             offsets(log)
     else:
         storage.run(storage.dirs.save_checkpoints(*CHECKPOINTED))
-        last = log.log.active.log_path
+        last = log.segment_log.active.log_path
         storage.kill()
         storage.disk.edit(last, storage.disk.contents(last)[:-1])
         storage.start()
@@ -120,10 +120,10 @@ def test_a_damaged_partition_is_not_trusted_after_an_orderly_stop(found_by: str)
 def test_a_repaired_partition_is_trusted_again() -> None:
     storage = Storage()
     log = storage.create(TP, 1, 40, "old")
-    path = log.log.segments[1].log_path
+    path = log.segment_log.segments[1].log_path
     sound = storage.disk.contents(path)
     _damage(storage, log)
-    log.log.segments[1].release()
+    log.segment_log.segments[1].release()
     with pytest.raises(LogCorrupt):
         offsets(log)
     storage.run(storage.dirs.stop(7))
@@ -151,7 +151,7 @@ def test_a_damaged_end_marker_concerns_its_partition_alone() -> None:
     storage.create(OTHER, 1, 5, "other")
     log.append_as_leader(batch(1, producer_id=7, sequence=0, transactional=True), 0, NOW)
     log.append_own(build_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, timestamp=NOW), 0, NOW)
-    path = log.log.active.log_path
+    path = log.segment_log.active.log_path
     storage.run(storage.dirs.stop(7))
     content = bytearray(storage.disk.contents(path))
     content[-12:] = b"\xff" * 12

@@ -36,7 +36,7 @@ def closed() -> MemoryDisk:
         log.append_own(build_marker(marker, producer_id=1, producer_epoch=0, timestamp=NOW), n, NOW)
     ended = EndMarker(False, 0)
     log.append_own(build_marker(ended, producer_id=2, producer_epoch=0, timestamp=NOW), 3, NOW)
-    assert len(log.log.segments) >= 4
+    assert len(log.segment_log.segments) >= 4
     log.close()
     return disk
 
@@ -60,7 +60,7 @@ def view(disk: MemoryDisk, *, clean: bool) -> object:
         sorted(log.store.state.entries.items()),
         [(r.offset, r.value) for r in visible(log)],
         [log.read(offset, 1, Isolation.LAST_STABLE).aborted for offset in range(end)],
-        log.log.epochs.entries,
+        log.segment_log.epochs.entries,
     )
 
 
@@ -124,13 +124,13 @@ def test_a_snapshot_of_another_history_is_not_believed() -> None:
     for n in range(9):
         log.append_as_leader(batch(2, producer_id=1, sequence=2 * n), 0, NOW)
     log.store.save()
-    base = log.log.segments[1].base_offset
+    base = log.segment_log.segments[1].base_offset
     stale = disk.read(names.segment_file(FOLDER, base, names.SNAPSHOT))
     log.truncate_to(base - 2, NOW)
     for n in range(4):
         log.append_as_leader(batch(2, producer_id=9, sequence=2 * n), 1, NOW)
     log.store.save()
-    assert log.log.segments[1].base_offset == base
+    assert log.segment_log.segments[1].base_offset == base
     right = dict(log.store.state.entries)
     disk.edit(names.segment_file(FOLDER, base, names.SNAPSHOT), stale)
     disk.restart()

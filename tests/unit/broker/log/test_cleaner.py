@@ -79,14 +79,14 @@ async def until_cleaned(setup: Setup, offset: int) -> None:
 async def test_dirty_logs_are_cleaned_by_themselves(tmp_path: Path) -> None:
     async with running(tmp_path) as setup:
         setup.fill(1000)
-        before, size, active = table(setup.log), setup.log.log.size, setup.log.log.active.base_offset
+        before, size, active = table(setup.log), setup.log.segment_log.size, setup.log.segment_log.active.base_offset
         await until_cleaned(setup, active)
         assert table(setup.log) == before
-        assert setup.log.log.size < size / 2
+        assert setup.log.segment_log.size < size / 2
         await setup.keeper.tick()
         assert not list(tmp_path.glob("users-0/*.deleted"))
         setup.fill(1000)
-        await until_cleaned(setup, setup.log.log.active.base_offset)
+        await until_cleaned(setup, setup.log.segment_log.active.base_offset)
         await setup.dirs.save_checkpoints("cleaner-offset-checkpoint")
         checkpoint = (tmp_path / "cleaner-offset-checkpoint").read_text()
         assert f"users 0 {setup.log.clean_offset}" in checkpoint
@@ -107,7 +107,7 @@ async def test_a_damaged_log_is_reported_and_left_uncleaned_and_nothing_else(tmp
     async with running(tmp_path) as setup:
         other = await setup.dirs.create(TopicPartition("users", 1), UUID(int=1))
         setup.fill(200)
-        first = Path(setup.log.log.segments[0].log_path)
+        first = Path(setup.log.segment_log.segments[0].log_path)
         content = bytearray(first.read_bytes())
         content[150] ^= 1
         first.write_bytes(content)

@@ -77,7 +77,7 @@ def clean(log: PartitionLog, now_ms: int = NOW, memory: int = 1 << 20) -> bool:
     while (group := job.next_group()) is not None:
         old = put_in_place(log, group, now_ms)
         assert old is not None
-        log.log.flush()
+        log.segment_log.flush()
         for segment in old:
             segment.remove_files(names.DELETED)
     log.clean_offset = job.end
@@ -102,7 +102,7 @@ def test_the_last_value_of_each_key_stays_at_its_offset() -> None:
     assert log.end_offset == 13
     roll(log)
     clean(log)
-    assert len(log.log.segments) == 2, "small segments became one"
+    assert len(log.segment_log.segments) == 2, "small segments became one"
     assert table(log) == before
 
 
@@ -186,9 +186,9 @@ def test_aborted_data_goes_and_its_marker_later() -> None:
     before = table(log)
     clean(log, NOW)
     assert table(log) == before == {b"a": b"0", b"b": b"v0", b"q": b"1"}
-    aborted = next(header for header in log.log.headers(0) if header.base_offset == 1)
+    aborted = next(header for header in log.segment_log.headers(0) if header.base_offset == 1)
     assert aborted.record_count == 0, "the record is gone, the sequence is kept"
-    markers = [header.base_offset for header in log.log.headers(0) if header.control]
+    markers = [header.base_offset for header in log.segment_log.headers(0) if header.control]
     assert markers == [2, 4, 6]
     log.expire_producers(NOW + 10**9, 1)  # no retry is to be known any more
     for n in range(3):  # first their empty batches go, then their markers get a horizon
@@ -198,7 +198,7 @@ def test_aborted_data_goes_and_its_marker_later() -> None:
     roll(log)
     put(log, b"s", b"1")
     clean(log, NOW + 2000)
-    markers = [h.base_offset for h in log.log.headers(0) if h.control and h.record_count]
+    markers = [h.base_offset for h in log.segment_log.headers(0) if h.control and h.record_count]
     assert markers == [6], "only the transaction with data left keeps its marker"
     assert table(log).items() >= before.items()
 
@@ -245,7 +245,7 @@ def test_nothing_is_cleaned_from_an_open_transaction_on() -> None:
     log.advance_high_watermark(log.end_offset)
     roll(log)
     clean(log)
-    kept = [header.base_offset for header in log.log.headers(0)]
+    kept = [header.base_offset for header in log.segment_log.headers(0)]
     assert kept == [1, 2, 3, 4], "only the segment below the last stable offset was cleaned"
 
 
@@ -256,12 +256,12 @@ def test_nothing_is_cleaned_above_the_high_watermark() -> None:
         log.append_as_leader(batch(1, keys=[b"a"], values=[b"%d" % n]), 0, NOW)
     roll(log)
     assert not clean(log)
-    log.advance_high_watermark(log.log.segments[1].base_offset)
+    log.advance_high_watermark(log.segment_log.segments[1].base_offset)
     clean(log)
-    assert log.log.segments[0].next_offset == log.log.segments[1].base_offset
-    kept = [header.base_offset for header in log.log.headers(0)]
-    assert kept[0] == log.log.segments[1].base_offset - 1
-    assert kept[1:] == list(range(log.log.segments[1].base_offset, 8))
+    assert log.segment_log.segments[0].next_offset == log.segment_log.segments[1].base_offset
+    kept = [header.base_offset for header in log.segment_log.headers(0)]
+    assert kept[0] == log.segment_log.segments[1].base_offset - 1
+    assert kept[1:] == list(range(log.segment_log.segments[1].base_offset, 8))
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -315,7 +315,7 @@ def test_damage_is_not_copied() -> None:
     for n in range(6):
         put(log, b"a", b"%d" % n)
     roll(log)
-    path = log.log.segments[0].log_path
+    path = log.segment_log.segments[0].log_path
     content = bytearray(disk.read(path))
     content[100] ^= 1
     disk.edit(path, content)
@@ -332,7 +332,7 @@ def _twelve_puts() -> tuple[MemoryDisk, PartitionLog]:
         put(log, b"k%d" % (n % 3), b"v%d" % n)
     roll(log)
     put(log, b"z", b"1")
-    log.log.flush()
+    log.segment_log.flush()
     return disk, log
 
 
@@ -354,7 +354,7 @@ def test_unfinished_files_of_an_earlier_attempt_do_not_mislead_recovery() -> Non
     finished = False
     for step in range(40):
         disk, log = _twelve_puts()
-        before, end, point = table(log), log.end_offset, log.log.recovery_point
+        before, end, point = table(log), log.end_offset, log.segment_log.recovery_point
         disk.open("/d/users-0/00000000000000000099.log.cleaned", create=True)
         found = cleaning_plan(log, NOW)
         assert found is not None
@@ -491,7 +491,7 @@ def test_any_history_reads_the_same_after_any_number_of_passes(seed: int) -> Non
         assert table(log) == before
         seen = offsets(log)
         assert seen == sorted(seen)
-    if log.clean_offset == log.log.active.base_offset:
+    if log.clean_offset == log.segment_log.active.base_offset:
         keys = [(r.key, r.value) for r in visible(log) if r.offset < log.clean_offset]
         assert len({key for key, _ in keys}) == len(keys), "one record per key"
     state = {p: (e.epoch, e.last_sequence, e.txn_first_offset) for p, e in log.store.state.entries.items()}
@@ -515,7 +515,7 @@ def _prepared(seed: int) -> tuple[MemoryDisk, PartitionLog]:
     _history(log, random.Random(seed).randrange, 14)
     roll(log)
     put(log, b"k1", b"after")
-    log.log.flush()
+    log.segment_log.flush()
     log.store.save()
     return disk, log
 
@@ -532,7 +532,7 @@ def test_a_crash_at_any_step_of_compaction_leaves_the_same_log(kind: str) -> Non
     for step in range(total):
         disk, log = _prepared(3)
         before, end, watermark = table(log), log.end_offset, log.high_watermark
-        point = log.log.recovery_point
+        point = log.segment_log.recovery_point
         disk.cut_after(step)
         with pytest.raises((PowerCut, OSError)):
             clean(log)
@@ -546,7 +546,7 @@ def test_a_crash_at_any_step_of_compaction_leaves_the_same_log(kind: str) -> Non
         left = [n for n in disk.list("/d/users-0") if n.endswith((names.CLEANED, names.SWAP, names.DELETED))]
         assert left == [], step
         log.append_as_leader(batch(1, keys=[b"k1"]), 0, NOW)
-        assert clean(log) or log.log.segments[0] is log.log.active
+        assert clean(log) or log.segment_log.segments[0] is log.segment_log.active
 
 
 def _one_group(log: PartitionLog) -> tuple[CleaningJob, CleanedGroup]:
@@ -562,7 +562,7 @@ def _one_group(log: PartitionLog) -> tuple[CleaningJob, CleanedGroup]:
 def test_a_log_that_was_cut_meanwhile_is_not_replaced() -> None:
     disk, log = _twelve_puts()
     job, group = _one_group(log)
-    second = log.log.segments[1].base_offset
+    second = log.segment_log.segments[1].base_offset
     log.truncate_to(second - 1, NOW)
     put(log, b"other", b"?" * 2)  # the segment may well have the size it had
     roll(log)
@@ -577,7 +577,7 @@ def test_a_log_that_was_cut_meanwhile_is_not_replaced() -> None:
 def test_a_log_that_lost_segments_to_retention_meanwhile_is_not_replaced() -> None:
     _, log = _twelve_puts()
     _, group = _one_group(log)
-    log.delete_records(log.log.segments[1].base_offset)
+    log.delete_records(log.segment_log.segments[1].base_offset)
     log.delete_old_segments(NOW)
     before = table(log)
     assert put_in_place(log, group, NOW) is None

@@ -76,7 +76,7 @@ async def _check_only_one_dir_is_gone(
     good.advance_high_watermark(2)
     assert good.read(0, 10_000, Isolation.HIGH_WATERMARK).next_offset == 2
     await broker.dirs.stop(5)
-    assert os.path.exists(os.path.join(os.path.dirname(good.log.path), ".kafka_cleanshutdown"))
+    assert os.path.exists(os.path.join(os.path.dirname(good.segment_log.path), ".kafka_cleanshutdown"))
 
 
 @pytest.mark.row(52)
@@ -105,11 +105,11 @@ async def test_a_device_that_is_gone(
 ) -> None:
     broker = Broker(volume, tmp_path / "good")
     bad, good = await broker.start()
-    durable = bad.log.recovery_point
+    durable = bad.segment_log.recovery_point
     volume.cut()
     with caplog.at_level(logging.ERROR), pytest.raises(KafkaStorageError):
         await broker.append(bad)
-    assert bad.log.recovery_point == durable
+    assert bad.segment_log.recovery_point == durable
     await _check_only_one_dir_is_gone(broker, good, caplog.records)
 
 
@@ -128,12 +128,12 @@ async def test_what_was_acknowledged_after_a_sync_survives_a_power_cut(
     acknowledged = bad.end_offset
     for _ in range(3):
         bad.append_as_leader(batch(20, values=values), 0, NOW)
-    assert len(bad.log.segments) > 1
+    assert len(bad.segment_log.segments) > 1
     volume.cut()
     with pytest.raises(KafkaStorageError):
         await broker.append(bad)
     await broker.dirs.stop(1)
-    bad.log.abandon()
+    bad.segment_log.abandon()
     volume.restore()
     again = Broker(volume, tmp_path / "good")
     await again.dirs.start()

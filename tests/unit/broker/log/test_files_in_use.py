@@ -253,10 +253,10 @@ async def test_the_housekeeper_leaves_a_log_alone_that_a_thread_changes() -> Non
     log.append_as_leader(batch(1, producer_id=7, sequence=0), 0, clock.wall_ms())
     clock.advance(3600)
     async with log.files.alone("cut"):
-        segments, log.log.segments = log.log.segments, []  # as between two steps of a cut
+        segments, log.segment_log.segments = log.segment_log.segments, []  # as between two steps of a cut
         await keeper.flush_closed_segments()
         await keeper.expire_producers()
-        log.log.segments = segments
+        log.segment_log.segments = segments
         assert list(log.store.state.entries) == [7]
     await keeper.expire_producers()
     assert list(log.store.state.entries) == []
@@ -267,7 +267,7 @@ def test_a_flush_of_a_removed_replica_fails_and_nothing_else() -> None:
     storage = Storage()
     log = storage.create(TP, 1, 4, "old")
     storage.run(storage.dirs.delete(TP))
-    log.log.recovery_point = 0
+    log.segment_log.recovery_point = 0
 
     async def flush() -> None:
         waiting = storage.dirs.appended(log)
@@ -312,10 +312,10 @@ async def test_no_way_of_reading_keeps_more_than_a_few_files_open(tmp_path: Path
     dirs = log_dirs(FileDisk(), [str(tmp_path)], config=config, clock=clock)
     await dirs.start()
     log = dirs.get(TP)
-    assert len(log.log.segments) > 4 * KEPT_OPEN
+    assert len(log.segment_log.segments) > 4 * KEPT_OPEN
     cleaner = Cleaner(dirs, Housekeeper(dirs, clock, HousekeepingOptions()), clock, CleanerOptions())
     at_most = KEPT_OPEN + 2  # the active segment and the folder's lock
-    for read in (lambda: offsets(log), lambda: list(log.log.headers(0))):
+    for read in (lambda: offsets(log), lambda: list(log.segment_log.headers(0))):
         read()
         assert _open_files(tmp_path) <= at_most
     for timestamp in range(NOW, NOW + 200, 10):

@@ -161,7 +161,7 @@ async def test_a_failing_device_takes_only_its_dir(
         log.append_as_leader(batch(), 0, NOW)
         log.advance_high_watermark(1)
         await _durable(dirs.appended(log))
-    disk.fail(operation, first.log.active.log_path, error=error, times=100)
+    disk.fail(operation, first.segment_log.active.log_path, error=error, times=100)
     with caplog.at_level(logging.ERROR), pytest.raises(KafkaStorageError):
         await _append_durably(dirs, first)
     assert gone == [("/a", [tp(0), tp(2)])] or gone == [("/a", [tp(2), tp(0)])]
@@ -202,7 +202,7 @@ async def test_after_a_failed_sync_nobody_is_told_that_it_is_durable() -> None:
     assert [type(result) for result in results] == [KafkaStorageError] * 3
     with pytest.raises(KafkaStorageError):
         await dirs._commits[dirs.dirs[0]].durable(one, one.end_offset)
-    assert one.log.recovery_point == 0
+    assert one.segment_log.recovery_point == 0
 
 
 @pytest.mark.invariant("S9")
@@ -212,11 +212,11 @@ async def test_a_full_disk_leaves_no_part_of_a_batch() -> None:
     await dirs.start()
     logs = [await dirs.create(tp(n), TOPIC_ID) for n in range(2)]
     logs[0].append_as_leader(batch(), 0, NOW)
-    stored = disk.size(logs[0].log.active.log_path)
+    stored = disk.size(logs[0].segment_log.active.log_path)
     disk.budget = 20
     with pytest.raises(KafkaStorageError):
         logs[0].append_as_leader(batch(), 0, NOW)
-    assert disk.size(logs[0].log.active.log_path) == stored
+    assert disk.size(logs[0].segment_log.active.log_path) == stored
     disk.budget = None
     disk.restart()
     dirs = log_dirs(disk, ["/a", "/b"])
@@ -252,9 +252,9 @@ async def test_a_damaged_partition_is_set_aside_for_a_new_replica() -> None:
         log = await dirs.create(tp(n), TOPIC_ID)
         for _ in range(6):
             log.append_as_leader(batch(), 0, NOW)
-        log.log.flush()
+        log.segment_log.flush()
     await dirs.save_checkpoints("recovery-point-offset-checkpoint")
-    path = dirs.get(tp(0)).log.active.log_path
+    path = dirs.get(tp(0)).segment_log.active.log_path
     disk.restart()
     content = bytearray(disk.read(path))
     content[-1] ^= 1
@@ -285,7 +285,7 @@ async def test_a_partition_that_lacks_a_closed_segment_is_loaded_and_reported(lo
         for _ in range(30):
             log.append_as_leader(batch(), 0, NOW)
         log.advance_high_watermark(30)
-    path = dirs.get(tp(0)).log.segments[lost].log_path
+    path = dirs.get(tp(0)).segment_log.segments[lost].log_path
     await dirs.stop(1)
     disk.restart()
     disk.remove(path)
@@ -298,7 +298,7 @@ async def test_a_partition_that_lacks_a_closed_segment_is_loaded_and_reported(lo
     assert log.read(29, 1000, Isolation.HIGH_WATERMARK).data
     if lost:
         with pytest.raises(LogCorrupt):
-            log.read(log.log.segments[0].next_offset, 1000, Isolation.HIGH_WATERMARK)
+            log.read(log.segment_log.segments[0].next_offset, 1000, Isolation.HIGH_WATERMARK)
         assert dirs.damage_found == 1, "it was known"
     await dirs.stop(2)
 
@@ -314,7 +314,7 @@ async def test_damage_met_by_a_read_is_reported_once() -> None:
     for _ in range(30):
         log.append_as_leader(batch(), 0, NOW)
     log.advance_high_watermark(30)
-    segment = log.log.segments[1]
+    segment = log.segment_log.segments[1]
     content = disk.read(segment.log_path)
     disk.edit(segment.log_path, content[len(content) // 2 :])
     for _ in range(3):
@@ -390,9 +390,9 @@ async def test_a_recovery_point_is_written_down_only_after_the_sync() -> None:
     log = await dirs.create(tp(0), TOPIC_ID)
     trace.clear()
     log.append_as_leader(batch(), 0, NOW)
-    assert log.log.recovery_point == 0
+    assert log.segment_log.recovery_point == 0
     await _durable(dirs.appended(log))
-    assert log.log.recovery_point == 1
+    assert log.segment_log.recovery_point == 1
     await dirs.save_checkpoints("recovery-point-offset-checkpoint")
     assert [line.split()[0] for line in trace[:2]] == ["write", "sync"]
     assert b"orders 0 1" in disk.read("/a/recovery-point-offset-checkpoint")
@@ -414,7 +414,7 @@ async def test_one_round_of_syncs_serves_all_that_wait() -> None:
             log.append_as_leader(batch(), 0, NOW)
             waiting.append(_durable(dirs.appended(log)))
     await asyncio.gather(*waiting)
-    assert all(log.log.recovery_point == 20 for log in logs)
+    assert all(log.segment_log.recovery_point == 20 for log in logs)
     assert dirs.commit_of(logs[0]).rounds <= 2
     await dirs.stop(1)
 
@@ -434,14 +434,14 @@ async def test_flushes_in_the_background(how: str) -> None:
         assert dirs.appended(log) is None
     if how == "messages":
         await dirs.commit_of(log).settle()
-        assert log.log.recovery_point == 0
+        assert log.segment_log.recovery_point == 0
         log.append_as_leader(batch(), 0, NOW)
         dirs.appended(log)
-    wanted = {"messages": 3, "time": 2, "roll": log.log.active.base_offset}[how]
+    wanted = {"messages": 3, "time": 2, "roll": log.segment_log.active.base_offset}[how]
     async with asyncio.timeout(30):
-        while log.log.recovery_point < wanted:
+        while log.segment_log.recovery_point < wanted:
             await asyncio.sleep(0.005)
-    assert log.log.recovery_point == wanted
+    assert log.segment_log.recovery_point == wanted
     await dirs.stop(1)
 
 
@@ -491,7 +491,7 @@ async def test_the_housekeeper_flushes_what_nobody_else_did() -> None:
     keeper = Housekeeper(dirs, ManualClock(), HousekeepingOptions())
     await keeper.flush_closed_segments()
     await dirs.commit_of(log).settle()
-    assert log.log.recovery_point == log.log.active.base_offset
+    assert log.segment_log.recovery_point == log.segment_log.active.base_offset
     await keeper.tick()
     assert log.store.unsaved == {}
     await dirs.stop(1)
@@ -512,7 +512,7 @@ async def test_who_waits_for_records_that_are_cut_off_is_told() -> None:
         await waiting
     assert log.files.shareable
     await _append_durably(dirs, log)
-    assert log.log.recovery_point == 2
+    assert log.segment_log.recovery_point == 2
     await dirs.stop(1)
 
 
@@ -583,7 +583,7 @@ async def test_without_threads_everything_happens_at_once() -> None:
     await dirs.start()
     log = await dirs.create(tp(0), TOPIC_ID)
     await _append_durably(dirs, log)
-    assert log.log.recovery_point == 1
+    assert log.segment_log.recovery_point == 1
     disk.fail("sync", ".log")
     with pytest.raises(KafkaStorageError):
         await _append_durably(dirs, log)
@@ -609,9 +609,9 @@ async def test_a_device_that_hangs_holds_up_only_its_own_partitions() -> None:
             assert synced is not None
             await synced
         assert not waiting.done()
-        assert slow.log.recovery_point == 0, "nothing is called durable before it is"
+        assert slow.segment_log.recovery_point == 0, "nothing is called durable before it is"
         awake.set()
         await hanging
         await waiting
-    assert slow.log.recovery_point == 1
+    assert slow.segment_log.recovery_point == 1
     await dirs.stop(1)

@@ -69,7 +69,7 @@ def test_producers_are_known_after_a_restart(clean: bool) -> None:
     log = opened(disk)
     sent = [batch(2, producer_id=7, sequence=2 * n) for n in range(6)]
     offsets = [log.append_as_leader(bytearray(b), 0, NOW).base_offset for b in sent]
-    assert len(log.log.segments) > 2
+    assert len(log.segment_log.segments) > 2
     if clean:
         log.close()
     disk.restart()
@@ -130,7 +130,7 @@ def test_aborted_transactions_come_with_the_data() -> None:
     end(log, 1, ABORT)
     log.append_as_leader(batch(6), 0, NOW)
     end(log, 2, ABORT)
-    assert len(log.log.segments) > 1, "the second transaction ends in a later segment"
+    assert len(log.segment_log.segments) > 1, "the second transaction ends in a later segment"
     log.advance_high_watermark(log.end_offset)
     found = log.read(0, 150, Isolation.LAST_STABLE)
     assert [(entry.producer_id, entry.first_offset) for entry in found.aborted or []] == [(1, 0), (2, 1)]
@@ -152,7 +152,7 @@ def test_truncation_takes_producers_and_transactions_back() -> None:
     log.truncate_to(2, NOW)
     assert log.store.state.first_undecided_offset == 0
     assert log.store.aborted(0, 0, 9) == []
-    assert disk.size(log.log.active.path(names.TXN_INDEX)) == 0
+    assert disk.size(log.segment_log.active.path(names.TXN_INDEX)) == 0
     assert log.append_as_leader(batch(1, producer_id=7, sequence=1, transactional=True), 0, NOW).duplicate
     assert not log.append_as_leader(batch(1, producer_id=7, sequence=2, transactional=True), 0, NOW).duplicate
 
@@ -166,7 +166,7 @@ def test_retention_deletes_whole_segments_up_to_the_high_watermark() -> None:
         log.append_as_leader(batch(2, timestamp=NOW + n * 10), 0, NOW)
     log.config = replace(SMALL, retention=Retention(True, 20, -1))
     assert log.delete_old_segments(NOW + 10_000) == ([], ()), "nothing is committed yet"
-    second = log.log.segments[1].base_offset
+    second = log.segment_log.segments[1].base_offset
     log.advance_high_watermark(second + 1)
     taken, reasons = log.delete_old_segments(NOW + 10_000)
     assert (len(taken), reasons) == (1, (Reason.TIME,))
@@ -266,7 +266,7 @@ def test_a_follower_takes_the_leaders_bytes() -> None:
         offset = found.next_offset
     assert follower.end_offset == leader.end_offset
     assert follower.store.state.entries == leader.store.state.entries
-    assert follower.log.epochs.entries == leader.log.epochs.entries
+    assert follower.segment_log.epochs.entries == leader.segment_log.epochs.entries
     again = follower.append_as_leader(batch(2, producer_id=7, sequence=16), 9, NOW)
     assert again.duplicate, "a follower that becomes leader knows the retry"
 
@@ -278,7 +278,7 @@ def test_a_follower_that_gets_several_segments_at_once_keeps_a_snapshot_for_each
     disk = new_disk()
     follower = opened(disk)
     follower.append_as_follower(bytes(leader.read(0, 10**6, Isolation.LOG_END).data), NOW)
-    bases = [segment.base_offset for segment in follower.log.segments]
+    bases = [segment.base_offset for segment in follower.segment_log.segments]
     assert len(bases) > 3
     assert sorted(follower.store.unsaved) == bases[1:]
     follower.close()
@@ -290,7 +290,7 @@ async def test_snapshots_are_written_off_the_loop_and_survive() -> None:
     log = opened(disk)
     for n in range(9):
         log.append_as_leader(batch(2, producer_id=7, sequence=2 * n), 0, NOW)
-    bases = [segment.base_offset for segment in log.log.segments[1:]]
+    bases = [segment.base_offset for segment in log.segment_log.segments[1:]]
     await log.store.save_async()
     assert log.store.unsaved == {}
     on_disk = [names.base_offset_of(name, names.SNAPSHOT) for name in disk.list("/d/orders-0")]

@@ -34,7 +34,7 @@ Job = Callable[[Storage, PartitionLog], Coroutine[Any, Any, object]]
 
 
 async def flush(storage: Storage, log: PartitionLog) -> None:
-    log.log.recovery_point = 5
+    log.segment_log.recovery_point = 5
     await storage.dirs.commit_of(log).durable(log, log.end_offset)
 
 
@@ -140,7 +140,7 @@ def replaced_during(job: Job, step: int, seed: int = 0) -> tuple[Storage, bool]:
 
 def state(log: PartitionLog) -> tuple[object, ...]:
     return (
-        log.start_offset, log.end_offset, log.high_watermark, log.log.recovery_point,
+        log.start_offset, log.end_offset, log.high_watermark, log.segment_log.recovery_point,
         log.clean_offset, log.uncleanable, log.damage,
     )  # fmt: skip
 
@@ -163,7 +163,7 @@ def check_new_topic(storage: Storage) -> None:
     assert (log.start_offset, log.end_offset) == (0, NEW_RECORDS)
     assert (log.clean_offset, log.uncleanable, log.damage) == (None, None, None)
     assert log.high_watermark <= NEW_RECORDS
-    bases = [f"{segment.base_offset:020d}" for segment in log.log.segments] + [f"{log.end_offset:020d}"]
+    bases = [f"{segment.base_offset:020d}" for segment in log.segment_log.segments] + [f"{log.end_offset:020d}"]
     foreign = [
         name
         for name in storage.disk.list("/a/orders-0")

@@ -37,8 +37,8 @@ async def written(dirs: LogDirs, index: int = 0) -> PartitionLog:
     for number in range(RECORDS):
         log.append_as_leader(batch(values=[b"%04d" % number]), 0, NOW)
     log.advance_high_watermark(RECORDS)
-    log.log.flush()
-    assert len(log.log.segments) > 4
+    log.segment_log.flush()
+    assert len(log.segment_log.segments) > 4
     return log
 
 
@@ -94,7 +94,7 @@ async def test_every_kind_of_damage_is_found_and_not_served(damage: Callable[[by
     disk = memory()
     dirs = await node(disk)
     log, other = await written(dirs), await written(dirs, 1)
-    segment = log.log.segments[2]
+    segment = log.segment_log.segments[2]
     whole = damaged(disk, segment.log_path, damage)
     content = disk.read(segment.log_path)
     scrubbing = scrubber(dirs)
@@ -109,11 +109,11 @@ async def test_every_kind_of_damage_is_found_and_not_served(damage: Callable[[by
     if damage is not junk:
         with pytest.raises(LogCorrupt):
             log.read(offset, 1000, Isolation.HIGH_WATERMARK)
-    behind = log.log.segments[3].base_offset
+    behind = log.segment_log.segments[3].base_offset
     assert log.read(behind, 1000, Isolation.HIGH_WATERMARK).data
     await scrubbing.scrub_all()
     assert dirs.damage_found == 1
-    assert other.log.damage is None
+    assert other.segment_log.damage is None
     await dirs.stop(1)
 
 
@@ -123,9 +123,9 @@ async def test_a_missing_file_and_one_that_cannot_be_read_are_damage() -> None:
     dirs = await node(disk)
     log, other = await written(dirs), await written(dirs, 1)
     for one in (log, other):
-        one.log.abandon()
-    disk.remove(log.log.segments[1].log_path)
-    disk.fail("read", other.log.segments[2].log_path)
+        one.segment_log.abandon()
+    disk.remove(log.segment_log.segments[1].log_path)
+    disk.fail("read", other.segment_log.segments[2].log_path)
     await scrubber(dirs).scrub_all()
     assert set(dirs.damaged) == {log.partition, other.partition}
     assert dirs.offline == {}, "the other partitions of the disk go on"
@@ -135,12 +135,12 @@ async def test_a_missing_file_and_one_that_cannot_be_read_are_damage() -> None:
 async def test_whole_segments_are_whole_and_a_pass_reads_each_of_them_once() -> None:
     dirs = await node()
     logs = [await written(dirs, n) for n in range(3)]
-    logs[1].log.append_as_follower(bytes(sample.batch([b"x"], base_offset=RECORDS + 5, epoch=0)), NOW)
+    logs[1].segment_log.append_as_follower(bytes(sample.batch([b"x"], base_offset=RECORDS + 5, epoch=0)), NOW)
     logs[1].roll(NOW)
-    logs[1].log.flush()
+    logs[1].segment_log.flush()
     scrubbing = scrubber(dirs)
     await scrubbing.scrub_all()
-    assert scrubbing.bytes_read == sum(segment.size for log in logs for segment in log.log.segments[:-1])
+    assert scrubbing.bytes_read == sum(segment.size for log in logs for segment in log.segment_log.segments[:-1])
     assert not dirs.damaged
     assert scrubbing.passes == 1
     await dirs.stop(1)
@@ -150,7 +150,7 @@ async def test_a_pass_goes_on_where_it_stopped_after_a_restart() -> None:
     disk = memory()
     dirs = await node(disk)
     log = await written(dirs)
-    third = log.log.segments[3].base_offset
+    third = log.segment_log.segments[3].base_offset
     log.scrubbed_offset = third
     await dirs.stop(1)
     disk.restart()
@@ -158,19 +158,19 @@ async def test_a_pass_goes_on_where_it_stopped_after_a_restart() -> None:
     log = dirs.partitions[TP]
     scrubbing = scrubber(dirs)
     await scrubbing.scrub_all()
-    assert scrubbing.bytes_read == sum(segment.size for segment in log.log.segments[3:-1])
+    assert scrubbing.bytes_read == sum(segment.size for segment in log.segment_log.segments[3:-1])
     await scrubbing.scrub_all()
-    assert scrubbing.bytes_read > 2 * sum(segment.size for segment in log.log.segments[3:-1])
+    assert scrubbing.bytes_read > 2 * sum(segment.size for segment in log.segment_log.segments[3:-1])
     await dirs.stop(1)
 
 
 async def test_what_is_not_durable_or_still_written_is_left_to_recovery() -> None:
     dirs = await node()
     log = await written(dirs)
-    log.log.recovery_point = log.log.segments[1].base_offset
+    log.segment_log.recovery_point = log.segment_log.segments[1].base_offset
     scrubbing = scrubber(dirs)
     await scrubbing.scrub_all()
-    assert scrubbing.bytes_read == log.log.segments[0].size
+    assert scrubbing.bytes_read == log.segment_log.segments[0].size
     await dirs.stop(1)
 
 
@@ -185,7 +185,7 @@ async def test_the_rate_is_kept() -> None:
     scrubbing = scrubber(dirs, ScrubOptions(bytes_per_second=1000))
     scrubbing.pause = sleep
     await scrubbing.scrub_all()
-    assert sum(slept) == pytest.approx(sum(segment.size for segment in log.log.segments[:-1]) / 1000)
+    assert sum(slept) == pytest.approx(sum(segment.size for segment in log.segment_log.segments[:-1]) / 1000)
     await dirs.stop(1)
 
 
@@ -217,7 +217,7 @@ async def test_a_cut_waits_for_one_slice_only_and_is_no_damage() -> None:
     while scrubbing.bytes_read == 0:
         await asyncio.sleep(0)
     async with asyncio.timeout(10), log.files.alone("cut"):
-        log.truncate_to(log.log.segments[0].base_offset + 1)
+        log.truncate_to(log.segment_log.segments[0].base_offset + 1)
     running.cancel()
     await asyncio.wait([running])
     await scrubber(dirs).scrub_all()
@@ -231,7 +231,7 @@ async def test_damage_that_was_found_is_known_after_a_crash() -> None:
     disk = memory()
     dirs = await node(disk)
     log = await written(dirs)
-    segment = log.log.segments[1]
+    segment = log.segment_log.segments[1]
     content = disk.read(segment.log_path)
     starts = [at for at, _ in batches(content)]
     disk.edit(segment.log_path, swapped_bytes(content, starts))

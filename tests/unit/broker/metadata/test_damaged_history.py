@@ -29,7 +29,7 @@ async def a_damaged_beginning(state: im.Partition) -> AsyncIterator[Desk]:
     log = await dirs.create(PLACE, TOPIC)
     for number in range(40):
         log.append_as_leader(batch(timestamp=NOW + number), 0, NOW + number)
-    path = log.log.active.log_path
+    path = log.segment_log.active.log_path
     await dirs.stop(1)
     content = bytearray(disk.read(path))
     content[8:12] = bytes(4)

@@ -95,7 +95,7 @@ class Desk:
 
     def damage(self) -> LogCorrupt:
         """Swap two bytes in the second closed segment, as the scrubber would find it."""
-        segment = self.log.log.segments[1]
+        segment = self.log.segment_log.segments[1]
         error = LogCorrupt(segment.log_path, 0, "a checksum is wrong")
         self.dirs.found_damage(self.log, error)
         return error
@@ -136,7 +136,8 @@ async def test_a_damaged_replica_leaves_the_isr_before_its_files_are_set_aside(l
         assert (now.leader, now.isr, now.elr) == (2, (2, 3), ())
         assert here.log.end_offset == 0
         await until(lambda: KEY in here.followers.followed)
-        assert [name for name in here.log.log.disk.list("/a") if name.endswith("-stray")] != [], "nothing is deleted"
+        strays = [name for name in here.log.segment_log.disk.list("/a") if name.endswith("-stray")]
+        assert strays != [], "nothing is deleted"
         assert here.replicas.rebuilds == 1
         assert not here.dirs.damaged
         # it may join only when the leader has heard of the new one
@@ -201,7 +202,7 @@ async def test_without_a_leader_a_damaged_replica_is_kept_and_may_be_elected() -
 async def test_a_replica_whose_end_is_in_doubt_is_refused_with_the_reason() -> None:
     """Only the last one in sync: there is nobody to rebuild it from, and nothing is thrown away."""
     async with desk(im.Partition((1, 2), (1,), 1)) as here:
-        disk, last = here.log.log.disk, here.log.log.active.log_path
+        disk, last = here.log.segment_log.disk, here.log.segment_log.active.log_path
         await here.dirs.stop(1)
         content = disk.read(last)
         disk.edit(last, content[:-1])

@@ -159,7 +159,7 @@ async def test_a_damaged_replica_is_rebuilt_though_a_directory_is_missing() -> N
         await here.replicas.settled()
         place = TopicPartition("new", 0)
         before = here.dirs.partitions[place]
-        here.dirs.found_damage(before, LogCorrupt(before.log.path, 0, "a checksum is wrong"))
+        here.dirs.found_damage(before, LogCorrupt(before.segment_log.path, 0, "a checksum is wrong"))
         await until(lambda: here.dirs.partitions.get(place) not in (None, before))
 
 
@@ -211,7 +211,7 @@ async def two_dirs(wanted: im.Partition) -> AsyncIterator[Desk]:
     log = await dirs.create(PLACE, TOPIC, directory_id=dirs.dirs[0].directory_id)
     for _ in range(40):
         log.append_as_leader(batch(), 0, NOW)
-    log.log.flush()
+    log.segment_log.flush()
     async with serving(Desk(dirs, with_partition(cluster(), wanted))) as here:
         dirs.on_offline = here.replicas.dir_failed
         yield here
@@ -230,8 +230,8 @@ async def test_a_damaged_replica_whose_directory_fails_is_not_begun_elsewhere(
 
     async with two_dirs(partition((1, 2, 3), (2, 3), 2, im.LOST_DIRECTORY)) as here:
         log = here.dirs.partitions[PLACE]
-        disk = log.log.disk
-        here.dirs.found_damage(log, LogCorrupt(log.log.segments[1].log_path, 0, "a checksum is wrong"))
+        disk = log.segment_log.disk
+        here.dirs.found_damage(log, LogCorrupt(log.segment_log.segments[1].log_path, 0, "a checksum is wrong"))
         if when == "before":
             device_fails(here)
         else:

@@ -29,9 +29,9 @@ async def a_disk(*, records: int, damaged: bool, with_id: bool) -> MemoryDisk:
     log = await dirs.create(PLACE, TOPIC)
     for _ in range(records):
         log.append_as_leader(batch(), 0, NOW)
-    log.log.flush()
+    log.segment_log.flush()
     await dirs.save_checkpoints("recovery-point-offset-checkpoint")
-    path = log.log.active.log_path
+    path = log.segment_log.active.log_path
     disk.restart()
     if damaged:
         content = bytearray(disk.read(path))

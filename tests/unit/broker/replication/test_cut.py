@@ -192,7 +192,7 @@ class SyncingDisk(SlowDisk):
 
     async def _sync(self, partition: PartitionLog) -> None:
         await self.may_go_on.wait()
-        partition.log.recovery_point = partition.end_offset
+        partition.segment_log.recovery_point = partition.end_offset
 
 
 def a_synced_partition(disk: SyncingDisk) -> Partition:

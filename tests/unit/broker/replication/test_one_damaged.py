@@ -21,7 +21,7 @@ async def test_a_replica_with_a_damaged_history_does_not_stop_the_fetching(
         whole = Log.epochs
 
         def epochs(log: Log) -> object:
-            if log is damaged.log.log:
+            if log is damaged.log.segment_log:
                 raise LogCorrupt(log.active.log_path, 0, "a batch cannot have length 0")
             return whole.__get__(log)
 
