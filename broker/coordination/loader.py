@@ -11,7 +11,7 @@ from rookery.broker.log.partition_log import Isolation
 from rookery.broker.replication.partition import Partition
 from rookery.core.event_logging import get_logger
 from rookery.core.wire.batch import BatchHeader, batches
-from rookery.core.wire.markers import MarkerType, read_marker
+from rookery.core.wire.markers import read_marker
 from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.records import read_records
 
@@ -40,7 +40,7 @@ def decode_batches(data: Buffer, decode: Decode[R]) -> list[LoadedBatch[R]]:
 def _decode_batch(data: Buffer, position: int, header: BatchHeader, decode: Decode[R]) -> LoadedBatch[R]:
     if header.control:
         marker = read_marker(data, position)
-        commits = None if marker is None else marker.type is MarkerType.COMMIT
+        commits = None if marker is None else marker.commit
         return LoadedBatch(header.producer_id, commits, [])
     found: list[tuple[int, R]] = []
     for record in read_records(data, position):

@@ -14,7 +14,6 @@ from rookery.broker.log import transaction_index
 from rookery.broker.log.compaction import BatchSweep, LastOfProducer, SweptTransactions, map_batch
 from rookery.broker.log.compaction_plan import CleanableSegment, CleaningPlan, grouped
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.markers import read_marker
 from rookery.broker.log.offset_map import OffsetMap
 from rookery.broker.log.throttle import Throttle
 from rookery.broker.log.transaction_index import AbortedTxn
@@ -22,6 +21,7 @@ from rookery.core.disk import Buffer, Disk, File, write_whole
 from rookery.core.errors import CorruptMessageError
 from rookery.core.log import LogCorrupt, LogDirFailed, Segment, names
 from rookery.core.wire.batch import HEADER_SIZE, LENGTH_END, BatchHeader
+from rookery.core.wire.markers import read_marker
 from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import batches, read_header, verify
 

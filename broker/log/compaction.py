@@ -16,12 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rookery.broker.log.markers import read_marker
 from rookery.broker.log.offset_map import OffsetMap
-from rookery.broker.log.producer_state import EndMarker, ProducerState
+from rookery.broker.log.producer_state import ProducerState
 from rookery.broker.log.record_keys import KeyAt, record_keys
 from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.wire.batch import BatchHeader, Buffer
+from rookery.core.wire.markers import EndMarker, read_marker
 from rookery.core.wire.records import read_records, rewrite_batch
 
 

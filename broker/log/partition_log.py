@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.markers import read_marker
 from rookery.broker.log.partition_files import PartitionFiles
 from rookery.broker.log.producer_state import NONE, AppendedBatch, Origin
 from rookery.broker.log.producer_store import ProducerStore
@@ -25,6 +24,7 @@ from rookery.core.log.epochs import LeaderEpochs
 from rookery.core.log.timestamps import LookUp, look_up
 from rookery.core.types import NO_EPOCH, TopicPartition
 from rookery.core.wire.batch import BatchHeader, MutableBuffer
+from rookery.core.wire.markers import read_marker
 from rookery.core.wire.records import (
     check_timestamp,
     read_header,

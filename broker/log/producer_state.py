@@ -28,6 +28,7 @@ from rookery.core.errors import (
     TransactionCoordinatorFencedError,
 )
 from rookery.core.wire.batch import MAX_SEQUENCE, TRANSACTIONAL, BatchHeader
+from rookery.core.wire.markers import EndMarker
 
 NONE = -1
 """Stands for "no epoch", "no sequence", "no offset" and "no timestamp", as it does on the wire and on
@@ -43,13 +44,6 @@ class Origin(Enum):
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
-
-
-class EndMarker(NamedTuple):
-    """The content of a control record that ends a transaction on this partition."""
-
-    commit: bool
-    coordinator_epoch: int
 
 
 class CompletedTxn(NamedTuple):

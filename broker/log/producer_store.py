@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from rookery.broker.log import producer_snapshot, transaction_index
-from rookery.broker.log.markers import read_marker
-from rookery.broker.log.producer_state import NONE, CompletedTxn, EndMarker, ProducerState
+from rookery.broker.log.producer_state import NONE, CompletedTxn, ProducerState
 from rookery.broker.log.transaction_index import AbortedTxn
 from rookery.core.disk import Disk, replace_file, write_whole
 from rookery.core.errors import KafkaError
 from rookery.core.log import Log, LogCorrupt, LogDirFailed, names
 from rookery.core.log.segment import Segment
 from rookery.core.wire.batch import BatchHeader, Buffer
+from rookery.core.wire.markers import EndMarker, read_marker
 from rookery.core.wire.primitives import WireError
 
 WAYPOINT_BATCHES = 4096

@@ -5,7 +5,7 @@ from heapq import heapify, heappop
 
 from rookery.core.wire.apis.fetch import AbortedTransaction
 from rookery.core.wire.batch import BatchHeader
-from rookery.core.wire.markers import MarkerType, read_marker
+from rookery.core.wire.markers import read_marker
 from rookery.core.wire.primitives import Buffer
 
 
@@ -23,7 +23,7 @@ class Aborted:
             self._producers.add(heappop(self._coming)[1])
         if header.control:
             marker = read_marker(data, position)
-            if marker is not None and marker.type == MarkerType.ABORT:
+            if marker is not None and not marker.commit:
                 self._producers.discard(header.producer_id)
             return False
         return header.transactional and header.producer_id in self._producers

@@ -10,12 +10,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.markers import build_marker
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.log.producer_state import EndMarker
 from rookery.core.disk import FileDisk
 from rookery.core.log import LogConfig, names
 from rookery.core.types import TopicPartition
+from rookery.core.wire.markers import EndMarker, build_marker
 from tests.interop.kafka import jars
 from tests.interop.kafka.server import KafkaServer
 from tests.spark.transactions import wait_for_markers

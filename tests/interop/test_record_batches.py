@@ -7,7 +7,7 @@ import pytest
 
 from rookery.core.errors import ErrorCode
 from rookery.core.wire.compression import Codec
-from rookery.core.wire.markers import Marker, MarkerType, build_marker, read_marker
+from rookery.core.wire.markers import EndMarker, build_marker, read_marker
 from rookery.core.wire.records import (
     Record,
     RecordHeader,
@@ -170,13 +170,13 @@ def test_framing_is_javas(java: JavaBatches, codec: Codec) -> None:
     assert ours[:framing] == theirs[:framing]
 
 
-@pytest.mark.parametrize("kind", MarkerType)
-def test_markers_are_javas(java: JavaBatches, kind: MarkerType) -> None:
-    marker = Marker(kind, producer_id=33, producer_epoch=4, coordinator_epoch=21)
-    ours = build_marker(marker, NOW, offset=12, leader_epoch=3)
-    assert java.marker(marker, NOW, 12, 3) == ours
+@pytest.mark.parametrize("commit", [True, False])
+def test_markers_are_javas(java: JavaBatches, commit: bool) -> None:
+    marker = EndMarker(commit, coordinator_epoch=21)
+    ours = build_marker(marker, producer_id=33, producer_epoch=4, timestamp=NOW, offset=12, leader_epoch=3)
+    assert java.marker(marker, 33, 4, NOW, 12, 3) == ours
     assert read_marker(ours) == marker
-    assert java.read(ours)[0]["marker"] == [kind.name, 21]
+    assert java.read(ours)[0]["marker"] == ["COMMIT" if commit else "ABORT", 21]
 
 
 def test_a_flipped_bit_is_seen_by_java_too(java: JavaBatches) -> None:

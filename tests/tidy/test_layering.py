@@ -40,7 +40,6 @@ PURE = (
     "broker/log/compaction.py",
     "broker/log/compaction_plan.py",
     "broker/log/folders.py",
-    "broker/log/markers.py",
     "broker/log/offset_map.py",
     "broker/log/producer_snapshot.py",
     "broker/log/producer_state.py",

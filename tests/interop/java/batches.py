@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rookery.core.wire.compression import Codec
-from rookery.core.wire.markers import Marker
+from rookery.core.wire.markers import EndMarker
 from rookery.core.wire.records import Record, RecordHeader
 from tests.interop.java import toolchain
 
@@ -51,10 +51,12 @@ class JavaBatches:
         numbers = (records[0].offset, producer_id, producer_epoch, base_sequence, flag, leader_epoch)
         return bytes.fromhex(self._ask("build", codec.name.lower(), *numbers, *map(_word, records)))
 
-    def marker(self, marker: Marker, timestamp: int, offset: int, leader_epoch: int) -> bytes:
-        kind, producer_id, producer_epoch, coordinator_epoch = marker
-        numbers = (producer_id, producer_epoch, coordinator_epoch, timestamp, offset, leader_epoch)
-        return bytes.fromhex(self._ask("marker", kind.name, *numbers))
+    def marker(
+        self, marker: EndMarker, producer_id: int, producer_epoch: int, timestamp: int, offset: int, leader_epoch: int
+    ) -> bytes:
+        kind = "COMMIT" if marker.commit else "ABORT"
+        numbers = (producer_id, producer_epoch, marker.coordinator_epoch, timestamp, offset, leader_epoch)
+        return bytes.fromhex(self._ask("marker", kind, *numbers))
 
     def read(self, batches: bytes | bytearray) -> list[dict[str, Any]]:
         """Each batch's fields, checksums verified; `records` are our records."""

@@ -12,7 +12,7 @@ from rookery.core.errors import CoordinatorLoadInProgressError, ErrorCode, Kafka
 from rookery.core.metadata.records import PartitionChangeRecord
 from rookery.core.metadata.requests import CreateTopicsRequest, DeleteTopicsRequest, NewTopic, TopicReference
 from rookery.core.wire.apis.sync_group import SyncGroupRequest
-from rookery.core.wire.markers import Marker, MarkerType, build_marker
+from rookery.core.wire.markers import EndMarker, build_marker
 from rookery.core.wire.records import Record, build_batch
 from tests.unit.broker.coordination.test_internal_topic import ONE, find
 from tests.unit.broker.groups.driver import RANGE, Caller
@@ -116,9 +116,9 @@ async def test_transactions_damage_and_unknown_kinds_in_the_log() -> None:
         written(b"\0\1\0\7cut short", b"\0\3")
         transaction = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
         written(key, encode(offset_record(2))[1], **transaction)
-        partition.append_own(build_marker(Marker(MarkerType.COMMIT, 9, 0, 0), 1), epoch, 1)
+        partition.append_own(build_marker(EndMarker(True, 0), producer_id=9, producer_epoch=0, timestamp=1), epoch, 1)
         written(key, encode(offset_record(3))[1], **transaction | {"base_sequence": 1})
-        partition.append_own(build_marker(Marker(MarkerType.ABORT, 9, 0, 0), 1), epoch, 1)
+        partition.append_own(build_marker(EndMarker(False, 0), producer_id=9, producer_epoch=0, timestamp=1), epoch, 1)
         lead(broker, partition.index, -1)
         lead(broker, partition.index, NODE_ID)
         again = await loaded(broker)

@@ -13,7 +13,7 @@ from rookery.core.metadata.image import Endpoint
 from rookery.core.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from rookery.core.wire.apis.produce import PRODUCE
-from rookery.core.wire.markers import Marker, MarkerType, build_marker
+from rookery.core.wire.markers import EndMarker, build_marker
 from rookery.core.wire.records import batches, read_header
 from tests.unit.broker.talk import NOW_MS, QuietBroker, Talk, batch_of, fetch_request, produce_request
 
@@ -420,9 +420,10 @@ async def transactional(broker: QuietBroker, talk: Talk, producer_id: int, value
     return broker.partition("orders").append_as_leader(batch, 1, broker.time.wall_ms()).base_offset
 
 
-async def end(broker: QuietBroker, talk: Talk, producer_id: int, how: MarkerType) -> None:
+async def end(broker: QuietBroker, talk: Talk, producer_id: int, commit: bool) -> None:
     """End the transaction; the batch behind the marker takes the high watermark past it."""
-    marker = build_marker(Marker(how, producer_id, 0, coordinator_epoch=0), broker.time.wall_ms())
+    now = broker.time.wall_ms()
+    marker = build_marker(EndMarker(commit, 0), producer_id=producer_id, producer_epoch=0, timestamp=now)
     broker.partition("orders").log.append_own(marker, 0, broker.time.wall_ms())
     await talk.produce("orders", batch_of(b"behind"))
 
@@ -442,15 +443,15 @@ async def test_line_40_read_committed_ends_before_open_transactions(broker: Quie
     assert committed.aborted_transactions == []
 
 
-@pytest.mark.parametrize(("how", "aborted"), [(MarkerType.COMMIT, []), (MarkerType.ABORT, [(7, 1)])])
+@pytest.mark.parametrize(("commit", "aborted"), [(True, []), (False, [(7, 1)])])
 async def test_line_40_aborted_transactions_are_listed(
-    broker: QuietBroker, how: MarkerType, aborted: list[tuple[int, int]]
+    broker: QuietBroker, commit: bool, aborted: list[tuple[int, int]]
 ) -> None:
     await broker.create("orders")
     talk = broker.talk()
     await talk.produce("orders", batch_of(b"plain"))
     await transactional(broker, talk, 7, b"decided")
-    await end(broker, talk, 7, how)
+    await end(broker, talk, 7, commit)
     read = await talk.fetch("orders", 0, isolation_level=1)
     assert offsets(read.records) == [0, 1, 2, 3]
     assert read.last_stable_offset == 4

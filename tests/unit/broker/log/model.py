@@ -12,9 +12,7 @@ from dataclasses import dataclass, field, replace
 from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, put_in_place
 from rookery.broker.log.compaction_plan import CompactionPolicy
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.markers import build_marker
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.log.producer_state import EndMarker
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.throttle import Throttle
 from rookery.core.config.options import LONG_MAX
@@ -22,6 +20,7 @@ from rookery.core.disk import MemoryDisk
 from rookery.core.errors import KafkaError
 from rookery.core.log import LogConfig, names
 from rookery.core.types import TopicPartition
+from rookery.core.wire.markers import EndMarker, build_marker
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.table import visible
 

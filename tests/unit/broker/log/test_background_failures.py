@@ -15,15 +15,14 @@ from rookery.broker.log.compaction_plan import CompactionPolicy
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.log_dirs import CHECKPOINTED, LogDirs
-from rookery.broker.log.markers import build_marker
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.broker.log.producer_state import EndMarker
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.threads import real_threads
 from rookery.core.clock import ManualClock
 from rookery.core.errors import KafkaStorageError
 from rookery.core.log import Log, LogCorrupt, names
 from rookery.core.types import TopicPartition
+from rookery.core.wire.markers import EndMarker, build_marker
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.nodes import log_dirs, memory
 from tests.unit.broker.log.steps import COMPACTED, DURABLE, Storage

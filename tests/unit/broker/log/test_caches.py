@@ -8,12 +8,11 @@ from itertools import combinations
 import pytest
 
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.markers import build_marker
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.broker.log.producer_state import EndMarker
 from rookery.core.disk import MemoryDisk
 from rookery.core.log import LogConfig, names
 from rookery.core.types import TopicPartition
+from rookery.core.wire.markers import EndMarker, build_marker
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.table import visible
 

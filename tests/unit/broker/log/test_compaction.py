@@ -13,16 +13,15 @@ from rookery.broker.log.cleaning import CleanedGroup, CleaningJob
 from rookery.broker.log.compaction import BatchSweep
 from rookery.broker.log.compaction_plan import CleanableSegment, CompactionPolicy, grouped, is_due, plan
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.markers import build_marker
 from rookery.broker.log.offset_map import OffsetMap
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.broker.log.producer_state import EndMarker
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.config.options import LONG_MAX
 from rookery.core.disk import MemoryDisk, PowerCut
 from rookery.core.log import LogConfig, names
 from rookery.core.types import TopicPartition
+from rookery.core.wire.markers import EndMarker, build_marker
 from rookery.core.wire.records import Codec, batches, read_header, read_records, rewrite_batch, stamp
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.table import table, visible

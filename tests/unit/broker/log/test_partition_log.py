@@ -6,9 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.markers import build_marker
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.broker.log.producer_state import EndMarker
 from rookery.broker.log.retention import Reason, Retention
 from rookery.core.disk import Buffer, MemoryDisk
 from rookery.core.errors import (
@@ -20,6 +18,7 @@ from rookery.core.errors import (
 )
 from rookery.core.log import LogConfig, names
 from rookery.core.types import TopicPartition
+from rookery.core.wire.markers import EndMarker, build_marker
 from rookery.core.wire.records import batches, read_header, read_records
 from tests.unit.broker.log.batches import NOW, batch
 

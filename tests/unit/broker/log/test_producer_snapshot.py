@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.broker.log.producer_snapshot import SnapshotCorruptError, decode, encode, seal
-from rookery.broker.log.producer_state import EndMarker, ProducerState
+from rookery.broker.log.producer_state import ProducerState
 from rookery.core.wire.batch import BatchHeader
+from rookery.core.wire.markers import EndMarker
 from tests.unit.broker.log.headers import header, marker_header
 
 SEAL = seal(3, b"index")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.broker.log.producer_state import EndMarker, Origin, ProducerState
+from rookery.broker.log.producer_state import Origin, ProducerState
 from rookery.core.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
@@ -13,6 +13,7 @@ from rookery.core.errors import (
     OutOfOrderSequenceNumberError,
     TransactionCoordinatorFencedError,
 )
+from rookery.core.wire.markers import EndMarker
 from tests.unit.broker.log.headers import header, marker_header
 
 COMMIT, ABORT = EndMarker(True, 0), EndMarker(False, 0)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.broker.log.producer_state import EndMarker, ProducerState
+from rookery.broker.log.producer_state import ProducerState
 from rookery.broker.log.transaction_index import (
     ENTRY_BYTES,
     AbortedTxn,
@@ -13,6 +13,7 @@ from rookery.broker.log.transaction_index import (
     decode,
     encode,
 )
+from rookery.core.wire.markers import EndMarker
 from tests.unit.broker.log.headers import header, marker_header
 
 

@@ -17,7 +17,7 @@ from rookery.client.spark.option_values import OptionError
 from rookery.core.errors import CorruptMessageError
 from rookery.core.wire.apis.fetch import AbortedTransaction
 from rookery.core.wire.batch import read_header, stamp_append_time, write_header
-from rookery.core.wire.markers import Marker, MarkerType, build_marker
+from rookery.core.wire.markers import EndMarker, build_marker
 from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import Codec, Record, RecordHeader, build_batch
 
@@ -119,7 +119,7 @@ def test_the_brokers_time_where_it_counts() -> None:
 
 
 def test_control_records_are_never_rows() -> None:
-    marker = build_marker(Marker(MarkerType.COMMIT, 7, 0, 0), MS, offset=5)
+    marker = build_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, timestamp=MS, offset=5)
     assert rows(build_batch(some(0, 5)) + marker + build_batch(some(6, 2))) == [0, 1, 2, 3, 4, 6, 7]
 
 
@@ -131,10 +131,10 @@ def test_aborted_transactions_are_passed_over() -> None:
     data = (
         transactional(0, 7)
         + transactional(2, 8)
-        + build_marker(Marker(MarkerType.ABORT, 7, 0, 0), MS, offset=4)
+        + build_marker(EndMarker(False, 0), producer_id=7, producer_epoch=0, timestamp=MS, offset=4)
         + transactional(5, 7)
-        + build_marker(Marker(MarkerType.COMMIT, 7, 0, 0), MS, offset=7)
-        + build_marker(Marker(MarkerType.COMMIT, 8, 0, 0), MS, offset=8)
+        + build_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, timestamp=MS, offset=7)
+        + build_marker(EndMarker(True, 0), producer_id=8, producer_epoch=0, timestamp=MS, offset=8)
     )
     assert rows(data, aborted=Aborted([AbortedTransaction(producer_id=7, first_offset=0)])) == [2, 3, 5, 6]
     assert rows(data, aborted=Aborted(())) == [0, 1, 2, 3, 5, 6]

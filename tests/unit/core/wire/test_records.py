@@ -12,7 +12,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPytho
 
 from rookery.core.errors import ErrorCode, InvalidRecordError
 from rookery.core.wire.compression import Codec
-from rookery.core.wire.markers import Marker, MarkerType, build_marker, read_marker
+from rookery.core.wire.markers import EndMarker, build_marker, read_marker
 from rookery.core.wire.primitives import WireError
 from rookery.core.wire.record import decode_records, encode_records, outline_records, varint
 from rookery.core.wire.records import (
@@ -235,14 +235,15 @@ def test_varints_agree_with_aiokafka(value: int) -> None:
     assert decode_varint(varint(value)) == (value, len(theirs))
 
 
-@pytest.mark.parametrize("kind", MarkerType)
-def test_markers(kind: MarkerType) -> None:
-    marker = Marker(kind, producer_id=4000, producer_epoch=7, coordinator_epoch=12)
-    batch = build_marker(marker, NOW, offset=99, leader_epoch=5)
+@pytest.mark.parametrize("commit", [True, False])
+def test_markers(commit: bool) -> None:
+    marker = EndMarker(commit, coordinator_epoch=12)
+    batch = build_marker(marker, producer_id=4000, producer_epoch=7, timestamp=NOW, offset=99, leader_epoch=5)
     header = read_header(batch)
     verify(batch, 0, header)
     assert (header.control, header.transactional, header.record_count) == (True, True, 1)
     assert (header.base_offset, header.partition_leader_epoch, header.base_sequence) == (99, 5, -1)
+    assert (header.producer_id, header.producer_epoch) == (4000, 7)
     assert read_marker(batch) == marker
     assert AioBatch(bytes(batch)).is_control_batch
 
