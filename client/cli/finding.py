@@ -30,19 +30,19 @@ def bootstrap(
     given: str | None, environ: Mapping[str, str] = os.environ, here: Path | None = None
 ) -> str:
     """The brokers to ask; says on standard error which ones when none were named."""
-    return _say(_find(given, environ, here or Path.cwd(), BOOTSTRAP_VARIABLE, "bootstrap", DEFAULT_BOOTSTRAP))
+    return _announced(_find(given, environ, here or Path.cwd(), BOOTSTRAP_VARIABLE, "bootstrap", DEFAULT_BOOTSTRAP))
 
 
 def controllers(
     given: str | None, environ: Mapping[str, str] = os.environ, here: Path | None = None
 ) -> str:
     """The controllers to ask, found like the brokers."""
-    return _say(
+    return _announced(
         _find(given, environ, here or Path.cwd(), CONTROLLERS_VARIABLE, "controllers", DEFAULT_CONTROLLERS)
     )
 
 
-def _say(found: Found) -> str:
+def _announced(found: Found) -> str:
     if found.origin:
         print(f"cluster: {found.addresses} ({found.origin})", file=sys.stderr)
     return found.addresses

@@ -21,8 +21,9 @@ STATUS_INTERVAL_S = 1.0
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("up", help="start a cluster on this machine")
-    parser.add_argument("--nodes", type=int, default=None, help="how many nodes (3, or as many as there are)")
-    parser.add_argument("--port", type=int, default=None, help="first Kafka port (9092; 0 finds free ones)")
+    nodes, port = launcher.DEFAULT_NODES, launcher.DEFAULT_PORT
+    parser.add_argument("--nodes", type=int, help=f"how many nodes ({nodes}, or as many as there are)")
+    parser.add_argument("--port", type=int, help=f"first Kafka port ({port}; 0 finds free ones)")
     parser.add_argument("--data", type=Path, default=None, help=f"folder of the cluster (./{DEFAULT_FOLDER})")
     parser.add_argument("--detach", action="store_true", help="return when every node is ready")
     parser.add_argument("--ephemeral", action="store_true", help="remove the data when the cluster stops")
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     stays = arguments.detach
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # both ways to stop are one: KeyboardInterrupt
     try:
-        cluster = launcher.bring_up(_wish(arguments, folder), print)
+        cluster = launcher.bring_up(_request(arguments, folder), print)
         print(banner(cluster, folder, time.monotonic() - begun), flush=True)
         if not arguments.detach:
             _stay(cluster)
@@ -60,15 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _wish(arguments: argparse.Namespace, folder: Path) -> launcher.Wish:
+def _request(arguments: argparse.Namespace, folder: Path) -> launcher.UpRequest:
     try:
         overrides = read_overrides(arguments.set)
     except ConfigError as error:
         raise UsageError(str(error)) from error
-    existing = launcher.existing(folder)
-    nodes = arguments.nodes if arguments.nodes is not None else len(existing.nodes) if existing else 3
-    port = arguments.port if arguments.port is not None else existing.port() if existing else 9092
-    return launcher.Wish(folder, nodes, port, overrides, arguments.ephemeral)
+    return launcher.UpRequest(folder, arguments.nodes, arguments.port, overrides, arguments.ephemeral)
 
 
 def banner(cluster: ClusterFile, folder: Path, seconds: float) -> str:

@@ -29,16 +29,20 @@ PORT_RELEASE_S = 1.0
 """A node that was just killed may hold its ports for a moment."""
 LOG_LINES_SHOWN = 15
 PORT_MAX = 65535
-Say = Callable[[str], None]
+DEFAULT_NODES = 3
+DEFAULT_PORT = 9092
+Report = Callable[[str], None]
+"""Where sentences for the user go."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the user asked `up` for."""
+class UpRequest:
+    """What the user asked `up` for. Without a number of nodes or a port an existing cluster keeps its own, and a new
+    one gets the defaults; port 0 finds free ones."""
 
     folder: Path
-    nodes: int
-    port: int
+    nodes: int | None
+    port: int | None
     overrides: Mapping[str, str]
     ephemeral: bool
 
@@ -47,19 +51,13 @@ class NodeEndedError(UnhealthyError):
     """A node ended while starting."""
 
 
-def bring_up(wish: Wish, say: Say) -> ClusterFile:
-    """Make the cluster of `wish.folder` run as wished, and return when every node is ready."""
-    if not 1 <= wish.nodes <= NODES_MAX:
-        raise UsageError(f"--nodes {wish.nodes}: from 1 to {NODES_MAX} nodes can run on one machine")
-    last = PORT_MAX - HTTP_STEP - wish.nodes + 1
-    if not 0 <= wish.port <= last:
-        raise UsageError(
-            f"--port {wish.port}: the first of {wish.nodes} node(s) can be on port 1 to {last} (0 finds free ones); "
-            f"the ports up to {HTTP_STEP + wish.nodes - 1} above it are used, too"
-        )
-    folder = wish.folder.resolve()
+def bring_up(request: UpRequest, report: Report) -> ClusterFile:
+    """Make the cluster of `request.folder` run as asked, and return when every node is ready."""
+    folder = request.folder.resolve()
+    before = existing(folder)
+    nodes, port = _nodes_and_port(request, before)
     try:
-        return _bring_up(wish, folder, say)
+        return _bring_up(request, folder, before, nodes, port, report)
     except OSError as error:
         raise CliError(
             f"the cluster cannot be kept in {folder}: {error.strerror or error}"
@@ -68,35 +66,50 @@ def bring_up(wish: Wish, say: Say) -> ClusterFile:
         ) from error
 
 
-def _bring_up(wish: Wish, folder: Path, say: Say) -> ClusterFile:
+def _nodes_and_port(request: UpRequest, before: ClusterFile | None) -> tuple[int, int]:
+    nodes = request.nodes if request.nodes is not None else len(before.nodes) if before else DEFAULT_NODES
+    port = request.port if request.port is not None else before.port() if before else DEFAULT_PORT
+    if not 1 <= nodes <= NODES_MAX:
+        raise UsageError(f"--nodes {nodes}: from 1 to {NODES_MAX} nodes can run on one machine")
+    last = PORT_MAX - HTTP_STEP - nodes + 1
+    if not 0 <= port <= last:
+        raise UsageError(
+            f"--port {port}: the first of {nodes} node(s) can be on port 1 to {last} (0 finds free ones); "
+            f"the ports up to {HTTP_STEP + nodes - 1} above it are used, too"
+        )
+    return nodes, port
+
+
+def _bring_up(
+    request: UpRequest, folder: Path, before: ClusterFile | None, nodes: int, port: int, report: Report
+) -> ClusterFile:
     folder.mkdir(parents=True, exist_ok=True)
-    before = existing(folder)
-    shape = _shape(replace(wish, folder=folder), before)
+    shape = _shape(folder, nodes, port, before)
     living = (
         {node.id: node for node in before.nodes if processes.is_running(node.pid, node.started)}
         if before
         else {}
     )
     dead = [plan for plan in shape.plans() if plan.id not in living]
-    overrides = {**(before.overrides if before else {}), **wish.overrides}
-    _check_overrides(shape, overrides, wish.overrides, say)
-    _refuse_busy_ports(dead, asked=wish.port)
-    nodes = dict(living)
+    overrides = {**(before.overrides if before else {}), **request.overrides}
+    _check_overrides(shape, overrides, request.overrides, report)
+    _refuse_busy_ports(dead, asked=port)
+    running = dict(living)
     try:
         for plan in dead:
-            nodes[plan.id] = _start(shape, plan, overrides)
+            running[plan.id] = _start(shape, plan, overrides)
     finally:  # also when interrupted: what was started can be stopped by whoever reads the file
         cluster = ClusterFile(
             cluster_id=shape.cluster_id,
             bootstrap=shape.bootstrap,
-            nodes=tuple(nodes[node_id] for node_id in sorted(nodes)),
+            nodes=tuple(running[node_id] for node_id in sorted(running)),
             controllers=shape.controllers,
             overrides=overrides,
-            ephemeral=wish.ephemeral or (before.ephemeral if before else False),
+            ephemeral=request.ephemeral or (before.ephemeral if before else False),
         )
         cluster_file.write(folder, cluster)
     if living:
-        say(f"kept {len(living)} running node(s), started {len(dead)}")
+        report(f"kept {len(living)} running node(s), started {len(dead)}")
     try:
         _wait_ready(cluster, dead)
     except NodeEndedError:  # perhaps because of what was set: the next try must not inherit it
@@ -105,7 +118,7 @@ def _bring_up(wish: Wish, folder: Path, say: Say) -> ClusterFile:
     return cluster
 
 
-def _check_overrides(shape: Shape, overrides: Mapping[str, str], new: Mapping[str, str], say: Say) -> None:
+def _check_overrides(shape: Shape, overrides: Mapping[str, str], new: Mapping[str, str], report: Report) -> None:
     """Refuse what no node would start with, before anything is stored, and pass on what nodes would warn of."""
     plan = shape.plan(1)
     own = read_properties(shape.properties(plan, {}))
@@ -117,29 +130,29 @@ def _check_overrides(shape: Shape, overrides: Mapping[str, str], new: Mapping[st
     except ConfigError as error:
         raise UsageError(f"--set: {error}") from error
     for warning in loaded.warnings:
-        say(f"note: {warning}")
+        report(f"note: {warning}")
 
 
-def bring_down(folder: Path, say: Say) -> None:
+def bring_down(folder: Path, report: Report) -> None:
     """Stop every node in order, the last started first, and wait for each."""
     cluster = existing(folder.resolve())
     if cluster is None:
         raise CliError(f"there is no cluster in {folder}: {folder / cluster_file.NAME} does not exist")
-    stopped = sum(stop_node(node, say) for node in reversed(cluster.nodes))
-    say(f"stopped {stopped} node(s)" if stopped else "no node was running")
+    stopped = sum(stop_node(node, report) for node in reversed(cluster.nodes))
+    report(f"stopped {stopped} node(s)" if stopped else "no node was running")
     if cluster.ephemeral:
         for node in cluster.nodes:
             shutil.rmtree(node.data, ignore_errors=True)
         (folder.resolve() / cluster_file.NAME).unlink()
-        say("removed the data, as --ephemeral asked")
+        report("removed the data, as --ephemeral asked")
 
 
-def stop_node(node: RunningNode, say: Say) -> bool:
+def stop_node(node: RunningNode, report: Report) -> bool:
     """Controlled shutdown of one node; killed only when it does not end in time."""
     if not processes.send_signal(node.pid, node.started, signal.SIGTERM):
         return False
     if not processes.wait_until(lambda: has_ended(node), STOP_TIMEOUT_S):
-        say(
+        report(
             f"node {node.id} did not stop within {STOP_TIMEOUT_S:.0f} s and was killed; its log: {node.data}/node.log"
         )
         processes.send_signal(node.pid, node.started, signal.SIGKILL)
@@ -163,22 +176,21 @@ def existing(folder: Path) -> ClusterFile | None:
         raise CliError(f"{folder} is no folder of a cluster: {error.strerror or error}") from error
 
 
-def _shape(wish: Wish, before: ClusterFile | None) -> Shape:
+def _shape(folder: Path, nodes: int, port: int, before: ClusterFile | None) -> Shape:
     """The shape asked for, checked against the one that exists."""
     if before is None:
-        port = wish.port or _free_block(wish.nodes)
-        return Shape(id_text(new_id()), wish.folder, port, wish.nodes, controllers_for(wish.nodes))
-    if wish.nodes < len(before.nodes):
+        return Shape(id_text(new_id()), folder, port or _free_block(nodes), nodes, controllers_for(nodes))
+    if nodes < len(before.nodes):
         raise UsageError(
-            f"--nodes {wish.nodes}: the cluster in {wish.folder} has {len(before.nodes)} nodes, and nodes hold data; "
+            f"--nodes {nodes}: the cluster in {folder} has {len(before.nodes)} nodes, and nodes hold data; "
             "moving it off a node first is not done by this command"
         )
-    if wish.port not in (0, before.port()):
+    if port not in (0, before.port()):
         raise UsageError(
-            f"--port {wish.port}: the cluster in {wish.folder} is on port {before.port()}; "
+            f"--port {port}: the cluster in {folder} is on port {before.port()}; "
             "its nodes know each other by these ports. Use another --data for another cluster"
         )
-    return Shape(before.cluster_id, wish.folder, before.port(), wish.nodes, before.controllers)
+    return Shape(before.cluster_id, folder, before.port(), nodes, before.controllers)
 
 
 def _free_block(nodes: int) -> int:

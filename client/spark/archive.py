@@ -109,20 +109,20 @@ def _newest(spark: SparkSession, folder: str) -> int:
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
-def watch(query: StreamingQuery, say: Callable[[str], None]) -> None:
+def watch(query: StreamingQuery, report: Callable[[str], None]) -> None:
     """Report each micro-batch until the query ends; its failure is raised."""
     reported = -1
     while not query.awaitTermination(POLL_S):
-        reported = _report(query, reported, say)
-    _report(query, reported, say)
+        reported = _report(query, reported, report)
+    _report(query, reported, report)
 
 
-def _report(query: StreamingQuery, reported: int, say: Callable[[str], None]) -> int:
+def _report(query: StreamingQuery, reported: int, report: Callable[[str], None]) -> int:
     for progress in query.recentProgress:
         if progress["batchId"] > reported and progress["numInputRows"]:
             reported = progress["batchId"]
             rows, seconds = progress["numInputRows"], progress["batchDuration"] / 1000
-            say(f"batch {reported}: {rows} records in {seconds:.1f} s{_behind(progress)}")
+            report(f"batch {reported}: {rows} records in {seconds:.1f} s{_behind(progress)}")
     return reported
 
 

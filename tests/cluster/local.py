@@ -57,8 +57,8 @@ class LocalCluster:
     def up(self, nodes: int | None = None, port: int = 0) -> ClusterFile:
         """Start what does not run."""
         self._nodes = nodes or self._nodes
-        wish = launcher.Wish(self.folder, self._nodes, port, self._options, ephemeral=False)
-        self.file = launcher.bring_up(wish, lambda _: None)
+        request = launcher.UpRequest(self.folder, self._nodes, port, self._options, ephemeral=False)
+        self.file = launcher.bring_up(request, lambda _: None)
         return self.file
 
     def down(self) -> None:

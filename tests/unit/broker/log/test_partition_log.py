@@ -225,9 +225,9 @@ def test_offsets_are_found_by_time_within_the_readers_bound() -> None:
     log.append_as_leader(batch(1, producer_id=1, sequence=0, transactional=True, timestamp=NOW + 900), 2, NOW)
     assert log.offset_for_timestamp(NOW, Isolation.HIGH_WATERMARK) is None, "nothing is committed"
     log.advance_high_watermark(8)
-    assert log.offset_for_timestamp(NOW + 101, Isolation.HIGH_WATERMARK) == (NOW + 101, 3, 0)
+    assert log.offset_for_timestamp(NOW + 101, Isolation.HIGH_WATERMARK) == (3, NOW + 101, 0)
     assert log.offset_for_timestamp(NOW + 350, Isolation.HIGH_WATERMARK) is None
-    assert log.offset_for_timestamp(NOW + 350, Isolation.LOG_END) == (NOW + 400, 8, 1)
+    assert log.offset_for_timestamp(NOW + 350, Isolation.LOG_END) == (8, NOW + 400, 1)
     log.advance_high_watermark(13)
     latest = log.offset_for_timestamp(-1, Isolation.HIGH_WATERMARK)
     stable = log.offset_for_timestamp(-1, Isolation.LAST_STABLE)
@@ -237,7 +237,7 @@ def test_offsets_are_found_by_time_within_the_readers_bound() -> None:
     assert earliest is not None
     assert (earliest.offset, stable.offset, latest.offset) == (0, 12, 13)
     newest = log.offset_for_timestamp(-3, Isolation.HIGH_WATERMARK)
-    assert newest == (NOW + 900, 12, 2)
+    assert newest == (12, NOW + 900, 2)
 
 
 @pytest.mark.invariant("P15")

@@ -101,9 +101,9 @@ def test_a_busy_port_is_explained_with_its_holder(tmp_path: Path) -> None:
         port = busy.getsockname()[1]
         assert not processes.port_is_free(port)
         assert processes.holder_of(port).startswith(f"pid {os.getpid()} (")
-        wish = launcher.Wish(tmp_path, 1, port, {}, ephemeral=False)
+        request = launcher.UpRequest(tmp_path, 1, port, {}, ephemeral=False)
         with pytest.raises(CliError, match=f"port {port}, needed by node 1, is in use by pid {os.getpid()}"):
-            launcher.bring_up(wish, print)
+            launcher.bring_up(request, print)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_busy_port_is_explained_with_its_holder(tmp_path: Path) -> None:
 def test_other_changes_of_shape_are_refused(tmp_path: Path, nodes: int, port: int, says: str) -> None:
     cluster_file.write(tmp_path, a_cluster(3))
     with pytest.raises(UsageError, match=says):
-        launcher.bring_up(launcher.Wish(tmp_path, nodes, port, {}, ephemeral=False), print)
+        launcher.bring_up(launcher.UpRequest(tmp_path, nodes, port, {}, ephemeral=False), print)
 
 
 def test_down_without_a_cluster_says_so(tmp_path: Path) -> None:
@@ -147,13 +147,13 @@ def test_a_wrong_option_is_refused_before_anything_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: str, says: str
 ) -> None:
     no_node(monkeypatch)
-    wish = launcher.Wish(tmp_path, 1, 0, {key: value}, ephemeral=False)
+    request = launcher.UpRequest(tmp_path, 1, 0, {key: value}, ephemeral=False)
     with pytest.raises(UsageError, match=says):
-        launcher.bring_up(wish, print)
+        launcher.bring_up(request, print)
     assert cluster_file.read(tmp_path) is None
     cluster_file.write(tmp_path, replace(a_cluster(), overrides={"num.partitions": "3"}))
     with pytest.raises(UsageError, match=says):
-        launcher.bring_up(wish, print)
+        launcher.bring_up(request, print)
     stored = cluster_file.read(tmp_path)
     assert stored is not None
     assert stored.overrides == {"num.partitions": "3"}
@@ -164,7 +164,7 @@ def test_unknown_options_are_told_on_the_terminal(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(launcher, "_wait_ready", lambda *_: None)
     said: list[str] = []
     overrides = {"num.partitons": "3", "background.threads": "3"}
-    launcher.bring_up(launcher.Wish(tmp_path, 1, 0, overrides, ephemeral=False), said.append)
+    launcher.bring_up(launcher.UpRequest(tmp_path, 1, 0, overrides, ephemeral=False), said.append)
     assert "note: num.partitons is not an option and is ignored; did you mean num.partitions?" in said
     assert any(text.startswith("note: background.threads has no effect") for text in said)
 
@@ -174,9 +174,9 @@ def test_options_that_ended_a_node_are_not_inherited_by_the_next_try(
 ) -> None:
     monkeypatch.setattr(processes, "start_node", lambda plan: (1, 0.0))
     cluster_file.write(tmp_path, replace(a_cluster(), overrides={"num.partitions": "3"}))
-    wish = launcher.Wish(tmp_path, 1, 0, {"message.max.bytes": "5000"}, ephemeral=False)
+    request = launcher.UpRequest(tmp_path, 1, 0, {"message.max.bytes": "5000"}, ephemeral=False)
     with pytest.raises(UnhealthyError, match="node 1 ended while starting"):
-        launcher.bring_up(wish, print)
+        launcher.bring_up(request, print)
     stored = cluster_file.read(tmp_path)
     assert stored is not None
     assert stored.overrides == {"num.partitions": "3"}
@@ -185,7 +185,7 @@ def test_options_that_ended_a_node_are_not_inherited_by_the_next_try(
 @pytest.mark.parametrize("port", [-1, 65335, 70000])
 def test_impossible_ports_are_refused(tmp_path: Path, port: int) -> None:
     with pytest.raises(UsageError, match=r"--port .*: the first of 2 node\(s\) can be on port 1 to 65334"):
-        launcher.bring_up(launcher.Wish(tmp_path, 2, port, {}, ephemeral=False), print)
+        launcher.bring_up(launcher.UpRequest(tmp_path, 2, port, {}, ephemeral=False), print)
 
 
 @pytest.mark.parametrize("folder", ["afile", "afile/below", "/proc/rookery"])
