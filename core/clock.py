@@ -1,7 +1,12 @@
-"""The clock port: timers use `monotonic`, record timestamps and retention use `wall_ms`."""
+"""The ports of time.
+
+`Clock` tells it: timers use `monotonic`, record timestamps and retention use `wall_ms`. `Scheduler` is the part of an
+event loop that callbacks need; every asyncio loop is one, and simulators pass their own.
+"""
 
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -22,21 +27,16 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
-class ManualClock:
-    """A clock that moves only when told to: the in-memory twin of `SystemClock`."""
+class Timer(Protocol):
+    def cancel(self) -> None: ...
 
-    def __init__(self, monotonic: float = 0.0, wall_ms: int = 1_700_000_000_000) -> None:
-        self._monotonic = monotonic
-        self._wall_ms = wall_ms
 
-    def monotonic(self) -> float:
-        return self._monotonic
+class Scheduler(Protocol):
+    def call_soon(self, callback: Callable[..., Any], *args: Any) -> Timer:
+        """Run `callback` once the current callback has returned."""
 
-    def wall_ms(self) -> int:
-        return self._wall_ms
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> Timer:
+        """Run `callback` after `delay` seconds."""
 
-    def advance(self, seconds: float) -> None:
-        if seconds < 0:
-            raise ValueError(f"time cannot go back by {-seconds} s")
-        self._monotonic += seconds
-        self._wall_ms += round(seconds * 1000)
+    def time(self) -> float:
+        """Monotonic seconds; the clock of `call_later`."""

@@ -7,7 +7,7 @@ costs nothing.
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from rookery.broker.scheduler import Scheduler, Timer
+from rookery.core.clock import Scheduler, Timer
 
 K = TypeVar("K", bound=Hashable)
 

@@ -20,8 +20,7 @@ from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.waiters import Waiters
-from rookery.broker.scheduler import Scheduler
-from rookery.core.clock import Clock
+from rookery.core.clock import Clock, Scheduler
 from rookery.core.config import node
 from rookery.core.config.options import Settings
 from rookery.core.errors import InvalidGroupIdError, KafkaError

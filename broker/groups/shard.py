@@ -11,8 +11,7 @@ from rookery.broker.groups.records import GroupsRecord, encode
 from rookery.broker.groups.state import GroupsState
 from rookery.broker.groups.step import Step
 from rookery.broker.replication.partition import Partition
-from rookery.broker.scheduler import Scheduler
-from rookery.core.clock import Clock
+from rookery.core.clock import Clock, Scheduler
 
 
 class GroupShard(Shard[GroupsRecord]):

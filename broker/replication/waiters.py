@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
-from rookery.broker.scheduler import Scheduler, Timer
+from rookery.core.clock import Scheduler, Timer
 from rookery.core.event_logging import get_logger
 from rookery.core.metrics import Metrics
 

@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from rookery.broker.quotas.client_quotas import ClientQuotas
-from rookery.broker.scheduler import Scheduler, Timer
 from rookery.broker.server.client import Awaited, Call, Client
 from rookery.broker.server.dispatch import Broken, Dispatch, Refused
 from rookery.broker.server.limits import ConnectionLimits
@@ -32,6 +31,7 @@ from rookery.broker.server.request_metrics import RequestMetrics
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.sweep import Sweep
 from rookery.broker.server.throttling import charge
+from rookery.core.clock import Scheduler, Timer
 from rookery.core.event_logging import get_logger
 from rookery.core.wire.framing import FrameReader
 from rookery.core.wire.primitives import Buffer, WireError

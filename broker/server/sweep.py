@@ -7,7 +7,7 @@ looked at once a round and no tick takes long however many there are.
 from collections.abc import Callable
 from typing import Protocol
 
-from rookery.broker.scheduler import Scheduler, Timer
+from rookery.core.clock import Scheduler, Timer
 
 SLOTS = 16
 

@@ -13,9 +13,9 @@ from rookery.broker.node.node import Node, build_node
 from rookery.core.clock import Clock
 from rookery.core.config import node as keys
 from rookery.core.config.options import Settings
-from rookery.core.disk import MemoryDisk
 from rookery.core.metadata_log import MetadataListener
 from rookery.core.service import Service, ServiceGroup
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from tests.simulation.cluster_loop import Killed, Process, SimLoop, current
 from tests.simulation.cluster_net import HostNetwork

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from rookery.core.net.network import Address, Listening, MemoryTransport, ProtocolFactory
+from rookery.core.net.network import Address, Listening, ProtocolFactory
+from rookery.core.testing.network import MemoryTransport
 from tests.simulation.cluster_loop import Process, SimLoop, current
 
 RESET = 0.3

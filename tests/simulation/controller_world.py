@@ -10,11 +10,11 @@ from uuid import UUID
 from rookery.controller.controller import Controller
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.defaults import Defaults
-from rookery.core.clock import ManualClock
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.image import ResourceType
+from rookery.core.testing.clock import ManualClock
 from tests.simulation.controller_broker import Broker
 from tests.simulation.controller_log import NOBODY, Seat, SharedLog
 from tests.simulation.controller_rules import Observer, require

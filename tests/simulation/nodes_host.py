@@ -13,7 +13,8 @@ from rookery.broker.node.node import Node, build_node
 from rookery.controller.raft.node import RaftNode
 from rookery.core.config import node as keys
 from rookery.core.config.options import Settings
-from rookery.core.disk import FolderInUseError, MemoryDisk
+from rookery.core.disk import FolderInUseError
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from tests.simulation.cluster_broker import SimClock
 from tests.simulation.cluster_loop import Killed, Process

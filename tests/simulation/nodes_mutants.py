@@ -34,12 +34,12 @@ from rookery.controller.raft import storage as raft_storage
 from rookery.controller.raft.delivery import Delivery
 from rookery.controller.state import reassignment
 from rookery.controller.state.partitions import Wanted
-from rookery.core.disk.memory import MemoryDisk
 from rookery.core.errors import KafkaError
 from rookery.core.log import LogDirFailed
 from rookery.core.log.checkpoints import save_offsets
 from rookery.core.log.flush import FlushJob
 from rookery.core.metadata.requests import IsrChange, IsrMember
+from rookery.core.testing.disk import MemoryDisk
 from tests.simulation.controller_rules import Violation
 from tests.simulation.nodes_run import Result, Simulation
 from tests.simulation.nodes_swarm import Swarm, draw

@@ -23,9 +23,9 @@ from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.replication.partition import Partition
 from rookery.controller.raft.node import RaftNode
 from rookery.controller.state.defaults import Defaults
-from rookery.core.disk import memory
 from rookery.core.metadata import image as im
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
+from rookery.core.testing import disk
 from tests.simulation.cluster_loop import PROCESS, Killed, Process, SimLoop, current
 from tests.simulation.cluster_net import SimNetwork
 from tests.simulation.cluster_world import OrderedSet
@@ -285,8 +285,8 @@ class World:
         around(LogDir, "mark_clean", before=lambda *_: self.at("clean marker"), after=self._marked)
         around(BrokerRole, "_follower_failed", before=self._follower_failed)
         around(RaftNode, "__init__", after=self._witness)
-        around(memory._MemoryFile, "__init__", after=self._file_opened)
-        around(memory._MemoryFile, "close", after=self._file_closed)
+        around(disk._MemoryFile, "__init__", after=self._file_opened)
+        around(disk._MemoryFile, "close", after=self._file_closed)
         self._small_segments(stack)
 
     def _witness(self, _: None, raft: RaftNode, *args: Any) -> None:

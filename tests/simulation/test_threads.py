@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rookery.core.disk import MemoryDisk, replace_file
+from rookery.core.disk import replace_file
+from rookery.core.testing.disk import MemoryDisk
 from tests.simulation.cluster_loop import Process, SimLoop
 
 FILE = "/data/f"

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable
 
-from rookery.core.disk import PowerCut
+from rookery.core.testing.disk import PowerCut
 from tests.unit.broker.log.model import FOLDER, Driver
 from tests.unit.broker.log.table import table
 

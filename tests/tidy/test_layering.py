@@ -115,3 +115,14 @@ def test_core_is_for_what_the_programs_share() -> None:
         if module.startswith("rookery.core.") and not module.startswith(allowed)
     ]
     assert wrong == []
+
+
+def test_only_tests_use_what_is_made_for_tests() -> None:
+    wrong = [
+        f"{path} imports {module}"
+        for path in files()
+        if not below(path, ("core/testing",))
+        for module in imports(path)
+        if module.startswith("rookery.core.testing")
+    ]
+    assert wrong == []

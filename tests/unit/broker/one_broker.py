@@ -22,7 +22,6 @@ from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.waiters import Waiters
-from rookery.broker.scheduler import Scheduler
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.topic_metrics import TopicMetrics
@@ -32,12 +31,12 @@ from rookery.controller.state.decision import Decision
 from rookery.controller.state.defaults import Defaults
 from rookery.controller.state.producer_ids import allocate_producer_ids
 from rookery.controller.table import HANDLERS, Facts
-from rookery.core.clock import Clock, SystemClock
+from rookery.core.clock import Clock, Scheduler, SystemClock
 from rookery.core.config import node
 from rookery.core.config.defaults import topic_defaults, topic_settings
 from rookery.core.config.listeners import Endpoint, Listener
 from rookery.core.config.options import Settings
-from rookery.core.disk import Disk, MemoryDisk
+from rookery.core.disk import Disk
 from rookery.core.metadata import image as images
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.changes import Changes
@@ -47,6 +46,7 @@ from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.records import PartitionRecord, Record, RegisterBrokerRecord
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import Network, SocketNetwork
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 
 R = TypeVar("R")

@@ -7,9 +7,9 @@ from typing import Any
 
 from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.sweep import Sweep
-from rookery.core.clock import ManualClock
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.requests import ConfigEntry, CreateTopicsRequest, NewTopic
+from rookery.core.testing.clock import ManualClock
 from rookery.core.wire.api import Api
 from rookery.core.wire.apis.fetch import (
     FETCH,

@@ -8,9 +8,9 @@ from rookery.controller.controller import Controller
 from rookery.controller.quorum import LocalQuorum
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.defaults import Defaults
-from rookery.core.clock import ManualClock
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.changes import Changes
+from rookery.core.testing.clock import ManualClock
 from tests.unit.controller.state.clusters import CLUSTER, register_request
 
 QUIET = {"idle_record_s": 0.0, "rebalance_check_s": 0.0}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from rookery.controller.quorum import CommittedBatch, LocalQuorum, SnapshotId
-from rookery.core.clock import ManualClock
 from rookery.core.errors import NotControllerError
+from rookery.core.testing.clock import ManualClock
 
 
 class Recorder:

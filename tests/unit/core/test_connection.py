@@ -7,7 +7,7 @@ import pytest
 
 from rookery.core.errors import UnsupportedVersionError
 from rookery.core.net.connection import Connection, ConnectionLostError
-from rookery.core.net.network import MemoryNetwork
+from rookery.core.testing.network import MemoryNetwork
 from rookery.core.wire.apis import by_key
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersion, ApiVersionsResponse
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse

@@ -10,15 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.disk import (
-    Disk,
-    FileDisk,
-    FolderInUseError,
-    MemoryDisk,
-    PowerCut,
-    replace_file,
-    write_whole,
-)
+from rookery.core.disk import Disk, FileDisk, FolderInUseError, replace_file, write_whole
+from rookery.core.testing.disk import MemoryDisk, PowerCut
 
 
 @pytest.fixture(params=["file", "memory"])

@@ -2,7 +2,8 @@ import asyncio
 
 import pytest
 
-from rookery.core.net.network import MemoryNetwork, Network, SocketNetwork
+from rookery.core.net.network import Network, SocketNetwork
+from rookery.core.testing.network import MemoryNetwork
 
 
 class Echo(asyncio.Protocol):

@@ -9,8 +9,8 @@ from rookery.broker.coordination.commit_queue import CommitQueue
 from rookery.broker.coordination.shard import Shard
 from rookery.broker.coordination.step import Instant, Step
 from rookery.broker.replication.waiters import Waiters
-from rookery.core.clock import ManualClock
 from rookery.core.errors import ErrorCode, KafkaError, NotEnoughReplicasError, NotLeaderOrFollowerError
+from rookery.core.testing.clock import ManualClock
 from rookery.core.types import TopicPartition
 from tests.unit.broker.coordination.by_hand import ByHand
 from tests.unit.broker.groups.driver import Caller

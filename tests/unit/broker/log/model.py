@@ -16,9 +16,9 @@ from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.throttle import Throttle
 from rookery.core.config.options import LONG_MAX
-from rookery.core.disk import MemoryDisk
 from rookery.core.errors import KafkaError
 from rookery.core.log import LogConfig, names
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from rookery.core.wire.markers import EndMarker, build_marker
 from tests.unit.broker.log.batches import NOW, batch

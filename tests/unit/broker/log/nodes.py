@@ -10,9 +10,10 @@ from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.start_up import NodeIdentity
 from rookery.broker.log.threads import Threads, real_threads
-from rookery.core.clock import ManualClock
-from rookery.core.disk import Disk, MemoryDisk
+from rookery.core.disk import Disk
 from rookery.core.log import LogConfig
+from rookery.core.testing.clock import ManualClock
+from rookery.core.testing.disk import MemoryDisk
 
 SMALL = TopicLogConfig(log=LogConfig(segment_bytes=300, index_interval_bytes=64))
 DURABLE = replace(SMALL, flush_messages=1)

@@ -18,10 +18,10 @@ from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.retention import Retention
-from rookery.core.clock import ManualClock
 from rookery.core.config.options import LONG_MAX
-from rookery.core.disk import MemoryDisk
 from rookery.core.log import LogConfig
+from rookery.core.testing.clock import ManualClock
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from tests.simulation.cluster_loop import Process, SimLoop
 from tests.unit.broker.log.batches import NOW, batch

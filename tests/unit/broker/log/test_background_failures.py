@@ -18,9 +18,9 @@ from rookery.broker.log.log_dirs import CHECKPOINTED, LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.threads import real_threads
-from rookery.core.clock import ManualClock
 from rookery.core.errors import KafkaStorageError
 from rookery.core.log import Log, LogCorrupt, names
+from rookery.core.testing.clock import ManualClock
 from rookery.core.types import TopicPartition
 from rookery.core.wire.markers import EndMarker, build_marker
 from tests.unit.broker.log.batches import NOW, batch

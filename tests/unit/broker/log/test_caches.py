@@ -9,8 +9,8 @@ import pytest
 
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.core.disk import MemoryDisk
 from rookery.core.log import LogConfig, names
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from rookery.core.wire.markers import EndMarker, build_marker
 from tests.unit.broker.log.batches import NOW, batch

@@ -18,11 +18,11 @@ from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.throttle import CancelledWork, Throttle
-from rookery.core.clock import ManualClock
 from rookery.core.config import node
 from rookery.core.config.options import LONG_MAX, Settings
 from rookery.core.disk import FileDisk
 from rookery.core.log import LogConfig, names
+from rookery.core.testing.clock import ManualClock
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.nodes import log_dirs

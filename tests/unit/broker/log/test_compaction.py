@@ -18,8 +18,8 @@ from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.config.options import LONG_MAX
-from rookery.core.disk import MemoryDisk, PowerCut
 from rookery.core.log import LogConfig, names
+from rookery.core.testing.disk import MemoryDisk, PowerCut
 from rookery.core.types import TopicPartition
 from rookery.core.wire.markers import EndMarker, build_marker
 from rookery.core.wire.records import Codec, batches, read_header, read_records, rewrite_batch, stamp

@@ -16,11 +16,11 @@ from rookery.broker.log.compaction_plan import CompactionPolicy
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import CHECKPOINTED, LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.core.clock import ManualClock
 from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaError, KafkaStorageError
 from rookery.core.log import LogDirFailed, names
 from rookery.core.log.log import KEPT_OPEN
+from rookery.core.testing.clock import ManualClock
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.nodes import log_dirs, memory

@@ -7,9 +7,9 @@ import pytest
 
 from rookery.broker.log.log_dir import LogDirRefused
 from rookery.broker.log.log_dirs import LogDirs
-from rookery.core.clock import ManualClock
-from rookery.core.disk import MemoryDisk
 from rookery.core.log import LogDirFailed
+from rookery.core.testing.clock import ManualClock
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.nodes import log_dirs

@@ -8,7 +8,7 @@ import pytest
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.log.retention import Reason, Retention
-from rookery.core.disk import Buffer, MemoryDisk
+from rookery.core.disk import Buffer
 from rookery.core.errors import (
     CorruptMessageError,
     InvalidTimestampError,
@@ -17,6 +17,7 @@ from rookery.core.errors import (
     OutOfOrderSequenceNumberError,
 )
 from rookery.core.log import LogConfig, names
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from rookery.core.wire.markers import EndMarker, build_marker
 from rookery.core.wire.records import batches, read_header, read_records

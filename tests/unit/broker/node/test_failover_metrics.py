@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from rookery.broker.node.failover_metrics import Failovers
-from rookery.core.clock import ManualClock
 from rookery.core.metadata.changes import Changes, PartitionChange
 from rookery.core.metadata.image import EMPTY, Partition
 from rookery.core.metrics import Metrics
+from rookery.core.testing.clock import ManualClock
 
 TOPIC = UUID(int=7)
 ME, OTHER = 1, 2

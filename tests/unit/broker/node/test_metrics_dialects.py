@@ -3,10 +3,10 @@
 import pytest
 
 from rookery.broker.node.metrics_dialects import DIALECTS, Rate, other_names, publish_dialects
-from rookery.core.clock import ManualClock
 from rookery.core.config import node as keys
 from rookery.core.config.options import ConfigError
 from rookery.core.metrics import Metrics
+from rookery.core.testing.clock import ManualClock
 
 BYTES_IN = "kafka_server_brokertopicmetrics_bytesin"
 SHRINKS = "kafka_server_replicamanager_isrshrinks"

@@ -10,10 +10,10 @@ from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.metrics import publish_quotas
 from rookery.broker.quotas.precedence import Limit, Who, limit_of
 from rookery.broker.quotas.usage import Window
-from rookery.core.clock import ManualClock
 from rookery.core.metadata.client_quotas import CLIENT_ID, IP, USER, Quotas, entity_of
 from rookery.core.metadata.image import QuotaEntity
 from rookery.core.metrics import Metrics
+from rookery.core.testing.clock import ManualClock
 
 KEY = "producer_byte_rate"
 ANN = Who("ann", "app")

@@ -3,7 +3,7 @@
 import pytest
 
 from rookery.broker.quotas.replication import Replica, ReplicationQuota
-from rookery.core.clock import ManualClock
+from rookery.core.testing.clock import ManualClock
 
 NODE_ID = 3
 

@@ -13,12 +13,13 @@ from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.replica_fetcher import FetcherSettings, Followed, Leader, ReplicaFetcher
 from rookery.broker.replication.topic_settings import TopicSettings
-from rookery.core.clock import ManualClock, SystemClock
+from rookery.core.clock import SystemClock
 from rookery.core.disk import FileDisk
 from rookery.core.metadata import image as im
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
-from rookery.core.net.network import MemoryNetwork
 from rookery.core.net.peers import Peers
+from rookery.core.testing.clock import ManualClock
+from rookery.core.testing.network import MemoryNetwork
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import batch
 from tests.unit.broker.log.nodes import log_dirs

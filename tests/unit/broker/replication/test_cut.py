@@ -12,9 +12,9 @@ from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.truncation import TruncationBelowHighWatermarkError
-from rookery.core.disk import MemoryDisk
 from rookery.core.errors import KafkaStorageError, NotLeaderOrFollowerError
 from rookery.core.metadata import image as im
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from rookery.core.wire.records import Record, build_batch
 

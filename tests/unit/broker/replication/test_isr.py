@@ -18,11 +18,11 @@ from rookery.broker.replication.isr import InSyncSets
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.topic_settings import TopicSettings
-from rookery.core.clock import ManualClock
-from rookery.core.disk import MemoryDisk
 from rookery.core.errors import ErrorCode, error_for
 from rookery.core.metadata import image as im
 from rookery.core.metadata.requests import IsrChange
+from rookery.core.testing.clock import ManualClock
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.waiting import until

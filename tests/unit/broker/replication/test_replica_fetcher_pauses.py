@@ -10,11 +10,12 @@ from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.replica_fetcher import FIRST_PAUSE_S, FetcherSettings, Leader, ReplicaFetcher
 from rookery.broker.replication.topic_settings import TopicSettings
-from rookery.core.clock import ManualClock, SystemClock
-from rookery.core.disk import MemoryDisk
+from rookery.core.clock import SystemClock
 from rookery.core.errors import ErrorCode
-from rookery.core.net.network import MemoryNetwork
 from rookery.core.net.peers import Peers
+from rookery.core.testing.clock import ManualClock
+from rookery.core.testing.disk import MemoryDisk
+from rookery.core.testing.network import MemoryNetwork
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersion, ApiVersionsResponse
 from rookery.core.wire.apis.fetch import FETCH, FetchableTopicResponse, FetchResponse, PartitionData

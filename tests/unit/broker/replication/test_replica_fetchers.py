@@ -11,9 +11,9 @@ from rookery.broker.replication.replica_fetcher import FetcherSettings, Leader
 from rookery.broker.replication.replica_fetchers import ReplicaFetchers
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.core.clock import SystemClock
-from rookery.core.disk import MemoryDisk
-from rookery.core.net.network import MemoryNetwork
 from rookery.core.net.peers import Peers
+from rookery.core.testing.disk import MemoryDisk
+from rookery.core.testing.network import MemoryNetwork
 from rookery.core.types import TopicPartition
 
 

@@ -14,7 +14,8 @@ from rookery.core.config import node
 from rookery.core.config.listeners import Endpoint, Listener
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.metrics import Metrics
-from rookery.core.net.network import MemoryNetwork, Network, SocketNetwork
+from rookery.core.net.network import Network, SocketNetwork
+from rookery.core.testing.network import MemoryNetwork
 from rookery.core.wire.apis.metadata import METADATA
 from rookery.core.wire.header import read_response_header
 from tests.unit.broker.server.rig import Scripted, at_once, frame_of

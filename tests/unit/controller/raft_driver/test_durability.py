@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.disk import MemoryDisk
 from rookery.core.errors import KafkaStorageError
+from rookery.core.testing.disk import MemoryDisk
 from tests.unit.controller.raft_driver.nodes import Member, Nodes, until
 
 

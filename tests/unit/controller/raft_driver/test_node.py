@@ -12,10 +12,10 @@ from rookery.controller.raft.service import NotServingError
 from rookery.controller.raft.snapshot import WRITING
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.core.clock import SystemClock
-from rookery.core.disk import MemoryDisk
 from rookery.core.errors import NotControllerError, RecordListTooLargeError
 from rookery.core.log import LogDirFailed
 from rookery.core.metadata_log import METADATA_LOG
+from rookery.core.testing.disk import MemoryDisk
 from tests.unit.controller.raft_driver.nodes import FAST, Member, Nodes, nodes, until
 from tests.unit.core.net.test_grpc_channel import UNKNOWN
 

@@ -10,9 +10,10 @@ from rookery.controller.raft.errors import CorruptStateError
 from rookery.controller.raft.ready import SnapshotChunk
 from rookery.controller.raft.snapshot import VALUES_PER_BATCH, Snapshots
 from rookery.controller.raft.voters import VoterSet
-from rookery.core.disk import FileDisk, MemoryDisk, PowerCut
+from rookery.core.disk import FileDisk
 from rookery.core.errors import CorruptMessageError
 from rookery.core.metadata_log import SnapshotId
+from rookery.core.testing.disk import MemoryDisk, PowerCut
 from tests.unit.controller.raft_driver.test_batches import VOTERS
 
 SNAPSHOT = SnapshotId(1000, 7)

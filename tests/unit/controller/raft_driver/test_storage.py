@@ -14,10 +14,11 @@ from rookery.controller.raft.ready import LogWrite, QuorumState, SnapshotChunk
 from rookery.controller.raft.snapshot import Snapshots
 from rookery.controller.raft.storage import RaftStorage
 from rookery.controller.raft.voters import ReplicaKey
-from rookery.core.disk import Disk, MemoryDisk, PowerCut
+from rookery.core.disk import Disk
 from rookery.core.log import Log, LogConfig
 from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder
 from rookery.core.metadata_log import METADATA_LOG, SnapshotId
+from rookery.core.testing.disk import MemoryDisk, PowerCut
 from tests.unit.controller.raft_driver.test_batches import VOTERS
 
 FOLDER = f"data/{METADATA_LOG}"

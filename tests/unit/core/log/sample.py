@@ -3,8 +3,9 @@
 import random
 from collections.abc import Sequence
 
-from rookery.core.disk import Disk, MemoryDisk
+from rookery.core.disk import Disk
 from rookery.core.log import Log, LogConfig
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.wire.batch import batches
 from rookery.core.wire.compression import Codec
 from rookery.core.wire.records import Record, build_batch, read_records

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from rookery.core.disk import MemoryDisk
 from rookery.core.errors import CorruptMessageError
 from rookery.core.log import Log, LogConfig, LogCorrupt, names
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.wire.batch import HEADER_SIZE, batches, read_header, write_header
 from rookery.core.wire.records import Record
 from tests.unit.core.log.sample import FOLDER, batch, disk, everything, opened, records_of

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.disk import MemoryDisk
 from rookery.core.log import EpochEnd, EpochStart, LeaderEpochs, Log, LogConfig, names
 from rookery.core.log.epochs import UNKNOWN
+from rookery.core.testing.disk import MemoryDisk
 from tests.unit.core.log.sample import batch, disk, everything, opened
 
 KNOWN = LeaderEpochs([EpochStart(2, 0), EpochStart(4, 10), EpochStart(5, 20)])

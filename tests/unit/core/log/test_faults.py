@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.disk import FileDisk, MemoryDisk
+from rookery.core.disk import FileDisk
 from rookery.core.log import Log, LogConfig, LogCorrupt, LogDirFailed
+from rookery.core.testing.disk import MemoryDisk
 from tests.unit.core.log.sample import batch, disk, everything, opened
 
 

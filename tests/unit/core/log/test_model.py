@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rookery.core.disk import MemoryDisk
 from rookery.core.errors import OffsetOutOfRangeError
 from rookery.core.log import Log, LogConfig, names
+from rookery.core.testing.disk import MemoryDisk
 from rookery.core.wire.batch import batches
 from tests.unit.core.log.sample import FOLDER, batch, everything, records_of
 

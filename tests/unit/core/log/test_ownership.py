@@ -5,8 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from rookery.core.disk import FolderInUseError, MemoryDisk
+from rookery.core.disk import FolderInUseError
 from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder
+from rookery.core.testing.disk import MemoryDisk
 
 ID = UUID(int=7)
 

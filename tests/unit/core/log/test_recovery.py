@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from rookery.core.disk import MemoryDisk, PowerCut
 from rookery.core.log import Log, LogConfig, LogCorrupt, names
 from rookery.core.log.checkpoint_file import CheckpointDamaged
 from rookery.core.log.checkpoints import read_offsets, write_offsets
+from rookery.core.testing.disk import MemoryDisk, PowerCut
 from rookery.core.types import TopicPartition
 from rookery.core.wire.records import Record
 from tests.unit.core.log.sample import FOLDER, batch, disk, everything, opened

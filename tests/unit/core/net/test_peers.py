@@ -8,8 +8,8 @@ import pytest
 
 from rookery.core.net.backoff import Backoff, BackoffSettings
 from rookery.core.net.connection import ConnectionLostError
-from rookery.core.net.network import MemoryNetwork
 from rookery.core.net.peers import PeerLimits, Peers
+from rookery.core.testing.network import MemoryNetwork
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest
 from tests.unit.core.test_connection import FakeNode, until
 
