@@ -6,14 +6,18 @@ what the log up to its end says, here and on whichever broker reads the log next
 read, and its effects wait until that end is committed, so nobody acts on what a change of leader could take back. A
 batch that cannot be appended changes nothing; a shard that lost its partition is dropped whole, with all that was not
 committed. What such a shard still owed to others the next one finds in the log: `ShardState.loaded` returns it again.
+
+Records written within a transaction of a producer count when it ends with a commit; its marker is an input like any
+other, appended and then told to the state.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rookery.broker.coordination.commit_queue import CommitQueue
 from rookery.broker.coordination.reply import coordinator_error
-from rookery.broker.coordination.step import Answer, Instant, Step
+from rookery.broker.coordination.step import Answer, Instant, Receiver, Step
+from rookery.broker.log.producer_state import Guard
 from rookery.broker.replication.partition import Partition
 from rookery.core.clock import Clock
 from rookery.core.errors import (
@@ -25,6 +29,7 @@ from rookery.core.errors import (
 )
 from rookery.core.event_logging import get_logger
 from rookery.core.wire.batch import HEADER_SIZE
+from rookery.core.wire.markers import EndMarker, build_marker
 from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import Record, build_batch
 
@@ -76,6 +81,18 @@ def instant(clock: Clock) -> Instant:
     return Instant(int(clock.monotonic() * 1000), clock.wall_ms())
 
 
+class Within(NamedTuple):
+    """The transaction that records are part of."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: Guard | None
+    """Needed for the first records of the transaction in this partition."""
+
+
+_NOBODY = Within(-1, -1, None)
+
+
 class Shard(Generic[R]):
     """Active from the end of loading until its partition has another leader, or another epoch."""
 
@@ -101,8 +118,8 @@ class Shard(Generic[R]):
         self._on_lost = on_lost
         self.closed = False
 
-    def run(self, step: Step[R]) -> None:
-        """Write the records, give the answers and carry out the effects."""
+    def run(self, step: Step[R], within: Within | None = None) -> None:
+        """Write the records, as part of a transaction if there is one, give the answers and carry out the effects."""
         try:
             encoded = [(record, *self._encode(record)) for record in step.records]
         except WireError as error:
@@ -112,26 +129,47 @@ class Shard(Generic[R]):
         batches = [encoded] if step.atomic else list(in_batches(encoded, allowed))
         for number, rows in enumerate(batches):
             try:
-                self._write(rows, allowed)
+                self._write(rows, allowed, within)
             except KafkaError as error:
                 self._failed([row[0] for rest in batches[number:] for row in rest], step.answers, error)
                 return
         self._commits.give(step.answers, step.effects)
 
-    def _write(self, rows: Sequence[Encoded[R]], allowed: int) -> None:
+    def _write(self, rows: Sequence[Encoded[R]], allowed: int, within: Within | None) -> None:
         if not rows:
             return
         now_ms = self._clock.wall_ms()
         records = [Record(number, now_ms, key, value) for number, (_, key, value) in enumerate(rows)]
-        batch = build_batch(records, codec=self._codec)
+        producer, epoch, guard = within or _NOBODY
+        batch = build_batch(
+            records,
+            codec=self._codec,
+            producer_id=producer,
+            producer_epoch=epoch,
+            transactional=within is not None,
+        )
         if len(batch) > allowed:
             raise MessageTooLargeError(
                 f"{len(records)} records of {self.partition.topic_partition} need {len(batch)} bytes, but "
                 f"max.message.bytes is {allowed}"
             )
-        appended = self.partition.append_own(batch, self.epoch, now_ms)
+        appended = self.partition.append_own(batch, self.epoch, now_ms, guard=guard)
         for number, (record, _, _) in enumerate(rows):
-            self.state.replay(record, appended.base_offset + number)
+            self.state.replay(record, appended.base_offset + number, producer)
+
+    def end(
+        self, producer_id: int, producer_epoch: int, marker: EndMarker, to: Receiver, *, transaction_version: int
+    ) -> None:
+        """A transaction is over: `to` hears it when the marker is committed and the state has it."""
+        now_ms = self._clock.wall_ms()
+        batch = build_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now_ms)
+        try:
+            self.partition.append_own(batch, self.epoch, now_ms, transaction_version=transaction_version)
+        except KafkaError as error:
+            self._failed((), [Answer(to, None)], error)
+            return
+        self.state.end_transaction(producer_id, marker.commit)
+        self._commits.give([Answer(to, None)])
 
     def _failed(self, records: Sequence[R], answers: Sequence[Answer], error: KafkaError) -> None:
         told = coordinator_error(error)

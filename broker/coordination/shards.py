@@ -95,12 +95,16 @@ class Shards(Service, Generic[R, S]):
     def shard_of(self, key: str) -> S:
         """The shard in charge of `key`. Raises what a client is to be told where it is not this broker's."""
         index = self._kind.topic.index_of(key, self._cluster.image)
-        shard = self._active.get(-1 if index is None else index)
+        return self.shard_at(-1 if index is None else index)
+
+    def shard_at(self, index: int) -> S:
+        """The shard of one partition. Raises where it is not this broker's, or not loaded yet."""
+        shard = self._active.get(index)
         if shard is not None:
             return shard
         if index in self._led:
             raise CoordinatorLoadInProgressError(f"{self._kind.topic.name}-{index} is being loaded")
-        raise NotCoordinatorError(f"{key!r} belongs to {self._kind.topic.name}-{index}, which is led elsewhere")
+        raise NotCoordinatorError(f"{self._kind.topic.name}-{index} is not led by broker {self._cluster.node_id}")
 
     def follow(self, image: Image) -> None:
         """Lead and load what the image says."""

@@ -24,8 +24,16 @@ from rookery.core.wire.apis.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from rookery.core.wire.apis.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from rookery.core.wire.primitives import NO_UUID
 
+CommittedPartition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 NO_OFFSET = -1
 NO_GROUP_FROM = 9
 """Older versions know no GROUP_ID_NOT_FOUND."""
@@ -59,7 +67,9 @@ def commit(
         for partition in topic.partitions:
             error = _refusal(partition, state.options.offset_metadata_max_bytes)
             topic_id = topic_id_of(topic.name, partition.partition_index)
-            if topic_id is None:
+            if topic.topic_id != NO_UUID and not topic.name:
+                error = ErrorCode.UNKNOWN_TOPIC_ID
+            elif topic_id is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif error is ErrorCode.NONE:
                 value = _value(partition, topic_id, now.wall_ms, expires)
@@ -67,12 +77,45 @@ def commit(
             answers.append(
                 OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
             )
-        topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=answers))
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
     step.answer(to, OffsetCommitResponse(topics=topics))
     return step
 
 
-def _refusal(partition: OffsetCommitRequestPartition, metadata_max_bytes: int) -> ErrorCode:
+def commit_in_transaction(
+    state: GroupsState, request: TxnOffsetCommitRequest, to: Receiver, now: Instant, topic_id_of: TopicIdOf
+) -> Step:
+    """TxnOffsetCommit: like `commit`, but who names nobody is always heard, and a group that waits for its assignment
+    takes offsets too. Raises KafkaError where the group refuses them all."""
+    group = state.groups.get(request.group_id)
+    if group is None and request.generation_id >= 0:
+        raise IllegalGenerationError(
+            f"there is no group {request.group_id!r}, let alone generation {request.generation_id}"
+        )
+    group = group or state.find_or_make(request.group_id)
+    who = Identity(request.member_id, request.group_instance_id)
+    group.check_commit(who, request.generation_id, now, transactional=True)
+    step = Step()
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            error = _refusal(partition, state.options.offset_metadata_max_bytes)
+            topic_id = topic_id_of(topic.name, partition.partition_index)
+            if topic_id is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif error is ErrorCode.NONE:
+                value = _value(partition, topic_id, now.wall_ms, NO_TIMESTAMP)
+                step.records.append(OffsetRecord(group.id, topic.name, partition.partition_index, value))
+            answers.append(
+                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+            )
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    step.answer(to, TxnOffsetCommitResponse(topics=topics))
+    return step
+
+
+def _refusal(partition: CommittedPartition, metadata_max_bytes: int) -> ErrorCode:
     metadata = partition.committed_metadata
     if metadata is not None and len(metadata.encode()) > metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -80,7 +123,7 @@ def _refusal(partition: OffsetCommitRequestPartition, metadata_max_bytes: int) -
 
 
 def _value(
-    partition: OffsetCommitRequestPartition, topic_id: UUID, now_ms: int, expires: int
+    partition: CommittedPartition, topic_id: UUID, now_ms: int, expires: int
 ) -> OffsetCommitValue:
     """The one version that can say when an offset expires has no place for a topic id."""
     return OffsetCommitValue(
@@ -99,31 +142,42 @@ def fetch(
     """OffsetFetch for one group: what nobody committed, or was committed for a deleted topic of that name, is -1 and no
     error."""
     group = state.groups.get(request.group_id)
-    asked: dict[str, Sequence[int]]
+    asked: dict[tuple[str, UUID], Sequence[int]]
     if request.topics is None:
         asked = _all_topics(group, topic_id_of)
     else:
-        asked = {topic.name: topic.partition_indexes for topic in request.topics}
+        asked = {(topic.name, topic.topic_id): topic.partition_indexes for topic in request.topics}
     return OffsetFetchResponseGroup(
         group_id=request.group_id,
         topics=[
             OffsetFetchResponseTopics(
                 name=topic,
+                topic_id=topic_id,
                 partitions=[
-                    _fetched(group, TopicPartition(topic, index), topic_id_of, require_stable) for index in indexes
+                    _nothing(index, ErrorCode.UNKNOWN_TOPIC_ID)
+                    if topic_id != NO_UUID and not topic
+                    else _fetched(group, TopicPartition(topic, index), topic_id_of, require_stable)
+                    for index in indexes
                 ],
             )
-            for topic, indexes in asked.items()
+            for (topic, topic_id), indexes in asked.items()
         ],
     )
 
 
-def _all_topics(group: Group | None, topic_id_of: TopicIdOf) -> dict[str, Sequence[int]]:
-    topics: dict[str, list[int]] = {}
+def _all_topics(group: Group | None, topic_id_of: TopicIdOf) -> dict[tuple[str, UUID], Sequence[int]]:
+    topics: dict[tuple[str, UUID], list[int]] = {}
     for partition, value in group.offsets if group is not None else ():
-        if is_current(value, topic_id_of(*partition)):
-            topics.setdefault(partition.topic, []).append(partition.partition)
+        topic_id = topic_id_of(*partition)
+        if topic_id is not None and is_current(value, topic_id):
+            topics.setdefault((partition.topic, topic_id), []).append(partition.partition)
     return {topic: sorted(indexes) for topic, indexes in topics.items()}
+
+
+def _nothing(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=error
+    )
 
 
 def _fetched(
@@ -131,15 +185,10 @@ def _fetched(
 ) -> OffsetFetchResponsePartitions:
     index = partition.partition
     if group is not None and require_stable and group.offsets.is_unstable(partition):
-        return OffsetFetchResponsePartitions(
-            partition_index=index,
-            committed_offset=NO_OFFSET,
-            metadata="",
-            error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
-        )
+        return _nothing(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     value = group.offsets.get(partition) if group is not None else None
     if value is None or not is_current(value, topic_id_of(*partition)):
-        return OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, metadata="")
+        return _nothing(index)
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=value.offset,

@@ -7,7 +7,7 @@ from random import Random
 from uuid import UUID
 
 from rookery.broker.coordination.commit_queue import CommitQueue
-from rookery.broker.coordination.shard import instant
+from rookery.broker.coordination.shard import Within, instant
 from rookery.broker.coordination.shards import Shards
 from rookery.broker.coordination.step import Receiver
 from rookery.broker.groups.deleting import drop_stale, drop_topics, expire
@@ -23,7 +23,7 @@ from rookery.broker.replication.waiters import Waiters
 from rookery.core.clock import Clock, Scheduler
 from rookery.core.config import node
 from rookery.core.config.options import Settings
-from rookery.core.errors import InvalidGroupIdError, KafkaError
+from rookery.core.errors import InvalidGroupIdError, KafkaError, NotCoordinatorError
 from rookery.core.metadata.changes import Changes
 from rookery.core.service import Service
 
@@ -75,6 +75,21 @@ class GroupCoordinator(Service):
             reply.refuse(error)
             return
         shard.run_for(group_id, step)
+
+    def run_within(self, group_id: str, shard: GroupShard, within: Within, reply: Receiver, decide: Decide) -> None:
+        """Decide a request whose records are part of a transaction, in the shard for which it was verified."""
+        try:
+            if self.shard_of(group_id) is not shard:
+                raise NotCoordinatorError(f"{group_id!r} has been loaded anew while its transaction was looked up")
+            step = decide(shard.groups, self.now())
+        except KafkaError as error:
+            reply.refuse(error)
+            return
+        shard.run_for(group_id, step, within)
+
+    def shard_at(self, index: int) -> GroupShard:
+        """The shard of one partition. Raises where it is not led here, or not loaded yet."""
+        return self._shards.shard_at(index)
 
     def shard_of(self, group_id: str) -> GroupShard:
         """Raises where this broker does not coordinate the group, or not yet."""

@@ -65,7 +65,7 @@ def _delete_of_topic(
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif in_use:
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        elif partition in group.offsets:
+        elif group.offsets.has(partition):
             step.records += _tombstones(group, [partition])
         answers.append(OffsetDeleteResponsePartition(partition_index=partition.partition, error_code=error))
     return OffsetDeleteResponseTopic(name=topic.name, partitions=answers)

@@ -65,6 +65,10 @@ class Offsets:
         """Whether a transaction that has yet to end would move this offset."""
         return any(partition in offsets for offsets in self._pending.values())
 
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether there is an offset, be it pending."""
+        return partition in self._committed or self.is_unstable(partition)
+
     # --- the log ----------------------------------------------------------------------------------------------
 
     def replay(

@@ -5,7 +5,7 @@ from typing import Any
 
 from rookery.broker.coordination.alarms import Alarms
 from rookery.broker.coordination.commit_queue import CommitQueue
-from rookery.broker.coordination.shard import Shard, instant
+from rookery.broker.coordination.shard import Shard, Within, instant
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.records import GroupsRecord, encode
 from rookery.broker.groups.state import GroupsState
@@ -34,9 +34,9 @@ class GroupShard(Shard[GroupsRecord]):
         self._time = clock
         self._alarms: Alarms[str] = Alarms(scheduler, self._ring)
 
-    def run_for(self, group_id: str, step: Step) -> None:
+    def run_for(self, group_id: str, step: Step, within: Within | None = None) -> None:
         """Carry out a step of one group."""
-        self.run(step)
+        self.run(step, within)
         self._arm(group_id)
 
     def _arm(self, group_id: str) -> None:

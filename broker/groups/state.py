@@ -33,6 +33,8 @@ class GroupsState:
         self.options = options
         self.groups: dict[str, Group] = {}
         self._new_id = new_id
+        self._in_transactions: dict[int, set[str]] = {}
+        """Groups with pending offsets, by producer id."""
 
     def find_or_make(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
@@ -54,6 +56,8 @@ class GroupsState:
         if isinstance(record, OffsetRecord):
             partition = TopicPartition(record.topic, record.partition)
             if record.value is not None:
+                if producer_id != NO_PRODUCER:
+                    self._in_transactions.setdefault(producer_id, set()).add(record.group)
                 self.find_or_make(record.group).offsets.replay(partition, record.value, at, producer_id)
             elif record.group in self.groups:
                 self.groups[record.group].offsets.replay(partition, None, at)
@@ -73,8 +77,10 @@ class GroupsState:
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """A producer's end marker stands in the log."""
-        for group in self.groups.values():
-            group.offsets.end_transaction(producer_id, committed)
+        for group_id in self._in_transactions.pop(producer_id, ()):
+            group = self.groups.get(group_id)
+            if group is not None:
+                group.offsets.end_transaction(producer_id, committed)
 
     def loaded(self, now: Instant) -> Step:
         """The whole log is read: members get a new session each."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_files import PartitionFiles
-from rookery.broker.log.producer_state import NONE, AppendedBatch, Origin
+from rookery.broker.log.producer_state import NONE, AppendedBatch, Guard, Origin
 from rookery.broker.log.producer_store import ProducerStore
 from rookery.broker.log.retention import Reason, SegmentFacts, deletable
 from rookery.broker.log.transaction_index import AbortedTxn
@@ -216,8 +216,11 @@ class PartitionLog:
 
     # -- appending
 
-    def append_as_leader(self, records: MutableBuffer | None, leader_epoch: int, now_ms: int) -> LeaderAppend:
-        """Check and append the one batch a producer sent, in place; a retry is answered where it lies.
+    def append_as_leader(
+        self, records: MutableBuffer | None, leader_epoch: int, now_ms: int, guard: Guard | None = None
+    ) -> LeaderAppend:
+        """Check and append the one batch a producer sent, in place; a retry is answered where it lies. The first batch
+        of a transaction needs the producer's `guard`.
 
         Only the header and the checksum are looked at. Raises the `KafkaError` to answer with.
         """
@@ -238,15 +241,22 @@ class PartitionLog:
                 stored = state.duplicate_of(header)
                 if stored is not None:
                     return self._known(stored)
-                state.check(header)
+                state.check(header, guard=guard)
         return self._append_one(records, header, leader_epoch, now_ms, append_time)
 
     def append_own(
-        self, batch: MutableBuffer, leader_epoch: int, now_ms: int, *, transaction_version: int = 0
+        self,
+        batch: MutableBuffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> LeaderAppend:
         """Append a batch that this broker built: a coordinator's records, or an end marker."""
         header = read_header(batch)
         verify(batch, 0, header)
+        kept = None
         if header.producer_id != NONE and header.control:
             marker = read_marker(batch)
             if marker is None:
@@ -254,9 +264,13 @@ class PartitionLog:
             self.store.state.check_marker(
                 header.producer_id, header.producer_epoch, marker, transaction_version=transaction_version
             )
+            kept = self.store.state.guard_over(header.producer_id, header.producer_epoch, transaction_version)
         elif header.producer_id != NONE:
-            self.store.state.check(header, Origin.COORDINATOR)
-        return self._append_one(batch, header, leader_epoch, now_ms, NONE)
+            self.store.state.check(header, Origin.COORDINATOR, guard)
+        appended = self._append_one(batch, header, leader_epoch, now_ms, NONE)
+        if kept is not None:
+            self.store.state.keep(kept)
+        return appended
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
         """Append what was fetched from the leader, with its offsets and epochs; checksums are checked

@@ -12,6 +12,11 @@ Rules of acceptance, per producer id:
 A retry that equals one of the last five batches is answered with that batch's place and not stored again,
 unless the batch belongs to an aborted transaction: then its sequence counts as used but the retry is not
 "already there".
+
+The first batch of a transaction is accepted only from who holds the producer's *guard* (KIP-890): it is handed out
+before the coordinator is asked whether the transaction is open, and a marker that is written meanwhile takes it
+away, so that no answer to an old question opens a transaction that nobody would end. Guards are not part of the log:
+they live while this replica leads.
 """
 
 import heapq
@@ -37,6 +42,8 @@ disk."""
 RETAINED_BATCHES = 5
 PRODUCERS_MAX = 100_000
 """Bound on the producers remembered by one partition; the one idle for longest is forgotten first."""
+LAST_EPOCH = 2**15 - 1
+"""The last epoch of a producer id: a marker that carries it cannot be told from the one before by its epoch."""
 
 
 class Origin(Enum):
@@ -118,10 +125,44 @@ class ProducerEntry:
         ]
 
 
+class Guard:
+    """The right to begin a transaction of one producer here; each is the only one equal to itself."""
+
+    __slots__ = ("bumps", "epoch", "first_sequence", "producer_id", "seen_ms")
+
+    def __init__(self, producer_id: int, epoch: int, first_sequence: int, *, bumps: bool, seen_ms: int = 0) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.first_sequence = first_sequence
+        """The earliest sequence that somebody asked for: a later batch has to wait for it."""
+        self.bumps = bumps
+        """Whether the epoch rises with each transaction of this producer (`transaction.version` 2)."""
+        self.seen_ms = seen_ms
+
+    def asked_again(self, epoch: int, sequence: int, *, bumps: bool, now_ms: int) -> None:
+        if epoch > self.epoch:
+            self.epoch, self.first_sequence = epoch, sequence
+        elif epoch == self.epoch and is_later(self.first_sequence, sequence):
+            self.first_sequence = sequence
+        self.bumps |= bumps
+        self.seen_ms = now_ms
+
+
+NOT_VERIFIED = Guard(NONE, NONE, NONE, bumps=False)
+"""For appends that need no guard, because `transaction.partition.verification.enable` is off."""
+
+
+def is_later(sequence: int, other: int) -> bool:
+    """Whether `sequence` comes after `other`, also where they wrap."""
+    return 0 < (sequence - other) & MAX_SEQUENCE < 1 << 30
+
+
 class ProducerState:
     """All producers of one partition, as of `end_offset`."""
 
-    __slots__ = ("_ended_firsts", "_open", "_producers_max", "_replicated", "end_offset", "ended", "entries")
+    __slots__ = (
+        "_ended_firsts", "_guards", "_open", "_producers_max", "_replicated", "end_offset", "ended", "entries",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -146,12 +187,13 @@ class ProducerState:
         self._ended_firsts = sorted(first for _, first in self.ended)  # a heap, emptied lazily
         # first offsets that left `ended` but still lie in the heap; None as long as there was none
         self._replicated: set[int] | None = None
+        self._guards: dict[int, Guard] | None = None  # by producer id; None as long as there was none
 
     # -- decisions
 
     def is_next(self, batch: BatchHeader) -> bool:
         """Whether `batch` is simply the next one of a producer that is known, as nearly always: then it
-        repeats none and may be appended, and nothing else has to be asked."""
+        repeats none and may be appended, and nothing else has to be asked. The first one of a transaction is not."""
         _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = batch
         entry = self.entries.get(producer_id)
         return (
@@ -159,7 +201,7 @@ class ProducerState:
             and entry.epoch == epoch
             and bool(entry.batches)
             and (entry.batches[-1].last_sequence + 1) & MAX_SEQUENCE == sequence
-            and (entry.txn_first_offset == NONE or bool(attributes & TRANSACTIONAL))
+            and (entry.txn_first_offset == NONE) is not bool(attributes & TRANSACTIONAL)
         )
 
     def duplicate_of(self, batch: BatchHeader) -> AppendedBatch | None:
@@ -175,18 +217,48 @@ class ProducerState:
                 return None if stored.aborted else stored
         return None
 
-    def check(self, batch: BatchHeader, origin: Origin = Origin.CLIENT) -> None:
+    def guard_for(
+        self, producer_id: int, epoch: int, sequence: int = NONE, *, bumps: bool = False, now_ms: int = 0
+    ) -> Guard | None:
+        """What the first batch of a transaction must be appended with, once the coordinator has been asked; None where
+        the transaction of this very epoch is open already and nothing has to be asked. Raises for an old epoch."""
+        entry = self.entries.get(producer_id)
+        if entry is not None:
+            _check_epoch(entry, epoch)
+            if entry.txn_first_offset != NONE and entry.epoch == epoch:
+                return None
+        if self._guards is None:
+            self._guards = {}
+        guard = self._guards.pop(producer_id, None)
+        if guard is None:
+            guard = Guard(producer_id, epoch, sequence, bumps=bumps, seen_ms=now_ms)
+            if len(self._guards) >= self._producers_max:
+                del self._guards[next(iter(self._guards))]
+        else:
+            guard.asked_again(epoch, sequence, bumps=bumps, now_ms=now_ms)
+        self._guards[producer_id] = guard
+        return guard
+
+    def check(self, batch: BatchHeader, origin: Origin = Origin.CLIENT, guard: Guard | None = None) -> None:
         """Raise unless the leader may append this data batch; duplicates are asked for first."""
         entry = self.entries.get(batch.producer_id)
+        if entry is not None:
+            _check_epoch(entry, batch.producer_epoch)
+        held = None if self._guards is None else self._guards.get(batch.producer_id)
+        if batch.transactional and guard is not NOT_VERIFIED:
+            known = entry is not None and entry.txn_first_offset != NONE and entry.epoch == batch.producer_epoch
+            if not known and (held is None or held is not guard):
+                raise InvalidTxnStateError(
+                    f"producer {batch.producer_id} has no open transaction here with epoch {batch.producer_epoch}, "
+                    "or it ended while the coordinator was asked for it"
+                )
+        if origin is Origin.CLIENT:
+            if held is not None:
+                _check_guarded(held, batch, known=entry is not None)
+            if entry is not None:
+                _check_sequence(entry, batch)
         if entry is None:
             return
-        if batch.producer_epoch < entry.epoch:
-            raise InvalidProducerEpochError(
-                f"producer {batch.producer_id} writes with epoch {batch.producer_epoch}, "
-                f"but epoch {entry.epoch} is already known: a newer instance took over"
-            )
-        if origin is Origin.CLIENT:
-            _check_sequence(entry, batch)
         if entry.txn_first_offset != NONE and not batch.transactional:
             raise InvalidTxnStateError(
                 f"producer {batch.producer_id} has an open transaction since offset {entry.txn_first_offset} "
@@ -198,15 +270,17 @@ class ProducerState:
     ) -> None:
         """Raise unless the leader may append this end marker.
 
-        From transaction version 2 on the coordinator raises the epoch with every marker, so one that does
-        not is late, except for the repetition of the marker that ended the last transaction.
+        From transaction version 2 on the coordinator raises the epoch with every marker, so one that does not is late.
+        Two do not and are taken: the repetition of the marker that ended the last transaction (KAFKA-19999), and one
+        with the last epoch there is, which cannot be raised.
         """
         entry = self.entries.get(producer_id)
         if entry is None:
             return
-        repeated = producer_epoch == entry.epoch and entry.txn_first_offset == NONE
-        late = producer_epoch <= entry.epoch if transaction_version >= 2 else producer_epoch < entry.epoch
-        if late and not (repeated and transaction_version >= 2):
+        late = producer_epoch < entry.epoch
+        if transaction_version >= 2 and producer_epoch == entry.epoch < LAST_EPOCH:
+            late = entry.txn_first_offset != NONE
+        if late:
             raise InvalidProducerEpochError(
                 f"the end marker for producer {producer_id} carries epoch {producer_epoch}, "
                 f"which is too old: epoch {entry.epoch} is already known"
@@ -227,6 +301,8 @@ class ProducerState:
         self.end_offset = batch.next_offset
         if batch.producer_id == NONE or (batch.control and marker is None):
             return None
+        if self._guards and batch.transactional:
+            self._guards.pop(batch.producer_id, None)
         entry = self._touch(batch.producer_id, now_ms)
         if marker is not None:
             return self._apply_marker(entry, batch, marker)
@@ -278,7 +354,32 @@ class ProducerState:
         if victim is not None:  # open transactions are never forgotten: the last stable offset needs them
             del self.entries[victim.producer_id]
 
+    # -- guards
+
+    def guard_over(self, producer_id: int, producer_epoch: int, transaction_version: int) -> Guard | None:
+        """The guard that outlives the marker of this epoch, which is about to be written: with an epoch for each
+        transaction the marker ends the one before, and the next has begun to ask (KAFKA-18575)."""
+        if not self._guards or transaction_version < 2:
+            return None
+        guard = self._guards.get(producer_id)
+        return guard if guard is not None and guard.epoch == producer_epoch else None
+
+    def keep(self, guard: Guard) -> None:
+        """Go on with a guard after the marker that it outlives."""
+        if self._guards is not None:
+            self._guards[guard.producer_id] = guard
+
+    def drop_guards(self) -> None:
+        """Leadership begins anew: what was asked before is not known to be true any more."""
+        self._guards = None
+
     # -- transactions
+
+    @property
+    def oldest_open_seen_ms(self) -> int | None:
+        """When the producer of the oldest open transaction was last heard of."""
+        first = next(iter(self._open.values()), None)
+        return None if first is None else self.entries[first].seen_ms
 
     @property
     def first_undecided_offset(self) -> int | None:
@@ -327,7 +428,34 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self.entries[producer_id]
+        guards = list(self._guards.values()) if self._guards else ()
+        for guard in guards:
+            if now_ms - guard.seen_ms >= expiration_ms and self._guards is not None:
+                del self._guards[guard.producer_id]
         return expired
+
+
+def _check_epoch(entry: ProducerEntry, epoch: int) -> None:
+    if epoch < entry.epoch:
+        raise InvalidProducerEpochError(
+            f"producer {entry.producer_id} writes with epoch {epoch}, "
+            f"but epoch {entry.epoch} is already known: a newer instance took over"
+        )
+
+
+def _check_guarded(guard: Guard, batch: BatchHeader, *, known: bool) -> None:
+    """A transaction begins with the earliest batch that was sent for it: were a later one stored first, the earlier one
+    could never be."""
+    if is_later(batch.base_sequence, guard.first_sequence):
+        raise OutOfOrderSequenceNumberError(
+            f"producer {batch.producer_id} sends sequence {batch.base_sequence}, but sequence "
+            f"{guard.first_sequence} was sent before it and is not stored yet"
+        )
+    if not known and guard.bumps and batch.base_sequence != 0:
+        raise OutOfOrderSequenceNumberError(
+            f"producer {batch.producer_id} begins with sequence {batch.base_sequence} in epoch "
+            f"{batch.producer_epoch}; each transaction begins with 0"
+        )
 
 
 def _check_sequence(entry: ProducerEntry, batch: BatchHeader) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from rookery.broker.log.partition_log import FoundOffset, Isolation, LeaderAppend, PartitionLog, PartitionRead
+from rookery.broker.log.producer_state import Guard
 from rookery.broker.replication.follower_session import Position
 from rookery.broker.replication.replica_state import NOTHING, LeaderState, Moved, Proposal, Terms
 from rookery.broker.replication.topic_settings import TopicSettings
@@ -195,6 +196,7 @@ class Partition:
     def _begin_to_lead(self, state: image.Partition) -> None:
         """A new epoch begins where the log ends: nothing is cut off, what is there will be committed."""
         self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
+        self.log.store.state.drop_guards()
         self.leading = LeaderState.begin(
             me=self._node_id,
             my_broker_epoch=self._peers.broker_epoch,
@@ -320,26 +322,36 @@ class Partition:
         state = self.state
         return len(state.isr) < min(self._settings.insync_replicas_min, len(state.replicas))
 
-    def append_as_leader(self, batch: MutableBuffer | None, acks: int, now_ms: int) -> LeaderAppend:
+    def append_as_leader(
+        self, batch: MutableBuffer | None, acks: int, now_ms: int, guard: Guard | None = None
+    ) -> LeaderAppend:
         """Append the one batch a producer sent; offsets and epoch are written into it where it lies."""
         if self.leading is None or self.offline:
             self.check_leader()
         if acks == ACKS_ALL and self.below_min_isr:
             raise self._too_few_replicas()
-        appended = self.log.append_as_leader(batch, self.state.leader_epoch, now_ms)
+        appended = self.log.append_as_leader(batch, self.state.leader_epoch, now_ms, guard)
         if not appended.duplicate and batch is not None:
             self._appended(len(batch))
         return appended
 
     def append_own(
-        self, batch: MutableBuffer, leader_epoch: int, now_ms: int, *, transaction_version: int = 0
+        self,
+        batch: MutableBuffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        transaction_version: int = 0,
+        guard: Guard | None = None,
     ) -> LeaderAppend:
         """Append a batch that this broker built, like acks=all, in the epoch in which its writer believes to
         lead: a coordinator that was replaced writes nothing."""
         self.check_leader(leader_epoch)
         if self.below_min_isr:
             raise self._too_few_replicas()
-        appended = self.log.append_own(batch, leader_epoch, now_ms, transaction_version=transaction_version)
+        appended = self.log.append_own(
+            batch, leader_epoch, now_ms, transaction_version=transaction_version, guard=guard
+        )
         self._appended(len(batch))
         return appended
 

@@ -27,7 +27,7 @@ class FakePartition:
         self.topic_partition = TopicPartition("__state", 0)
         self.failure: KafkaError | None = None
 
-    def append_own(self, batch: Any, epoch: int, now_ms: int) -> Any:
+    def append_own(self, batch: Any, epoch: int, now_ms: int, **_: object) -> Any:
         if self.failure is not None:
             raise self.failure
         base = self.log.end_offset

@@ -4,13 +4,16 @@ from typing import Any
 
 import pytest
 
+from rookery.broker.coordination.shard import Within
 from rookery.broker.groups.joining import Join
 from rookery.broker.groups.records import GroupRecord, OffsetCommitValue, OffsetRecord, encode
 from rookery.broker.groups.shard import GroupShard
 from rookery.broker.groups.step import Step
+from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.core.errors import CoordinatorLoadInProgressError, ErrorCode, KafkaError, NotCoordinatorError
 from rookery.core.metadata.records import PartitionChangeRecord
 from rookery.core.metadata.requests import CreateTopicsRequest, DeleteTopicsRequest, NewTopic, TopicReference
+from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.sync_group import SyncGroupRequest
 from rookery.core.wire.markers import EndMarker, build_marker
 from rookery.core.wire.records import Record, build_batch
@@ -20,6 +23,7 @@ from tests.unit.broker.one_broker import NODE_ID, OneBroker, running_broker
 from tests.unit.broker.waiting import until
 
 GROUP = "g"
+PRODUCER = 9
 OFFSETS = "__consumer_offsets"
 
 
@@ -108,7 +112,8 @@ async def test_transactions_damage_and_unknown_kinds_in_the_log() -> None:
         partition, epoch = shard.partition, shard.epoch
 
         def written(key: bytes, value: bytes | None, **options: Any) -> None:
-            partition.append_own(build_batch([Record(0, 1, key, value)], **options), epoch, 1)
+            batch = build_batch([Record(0, 1, key, value)], **options)
+            partition.append_own(batch, epoch, 1, guard=NOT_VERIFIED)
 
         key, value = encode(offset_record(1))
         written(key, value)
@@ -124,6 +129,94 @@ async def test_transactions_damage_and_unknown_kinds_in_the_log() -> None:
         again = await loaded(broker)
         (offset,) = [value.offset for _, value in again.groups.groups[GROUP].offsets]
         assert offset == 2
+
+
+def within(shard: GroupShard, epoch: int = 0) -> Within:
+    guard = shard.partition.log.store.state.guard_for(PRODUCER, epoch)
+    return Within(PRODUCER, epoch, guard)
+
+
+def committed(shard: GroupShard) -> list[int]:
+    group = shard.groups.groups.get(GROUP)
+    return [] if group is None else [value.offset for _, value in group.offsets]
+
+
+@pytest.mark.row(137)
+@pytest.mark.invariant("T13")
+@pytest.mark.parametrize("commit", [True, False])
+async def test_offsets_of_a_transaction_count_when_it_ends(commit: bool) -> None:
+    async with running_broker(config=ONE) as broker:
+        await with_topic(broker)
+        shard = await loaded(broker)
+        before, _ = step(offset_record(1))
+        shard.run_for(GROUP, before)
+        made, caller = step(offset_record(2))
+        shard.run_for(GROUP, made, within(shard))
+        assert caller.response == "done"
+        assert committed(shard) == [1]
+        assert shard.groups.groups[GROUP].offsets.is_unstable(TopicPartition("t", 0))
+        told = Caller()
+        shard.end(PRODUCER, 0, EndMarker(commit, 3), told, transaction_version=0)
+        assert not told.waiting, "committed: there is one replica"
+        assert committed(shard) == [2 if commit else 1]
+        live = shard.groups.as_stored()
+        lead(broker, shard.partition.index, -1)
+        lead(broker, shard.partition.index, NODE_ID)
+        assert (await loaded(broker)).groups.as_stored() == live, "whoever reads the log finds the same"
+
+
+@pytest.mark.invariant("T7", "T13")
+async def test_a_transaction_is_open_still_after_a_change_of_leader() -> None:
+    async with running_broker(config=ONE) as broker:
+        await with_topic(broker)
+        shard = await loaded(broker)
+        made, _ = step(offset_record(2))
+        shard.run_for(GROUP, made, within(shard))
+        lead(broker, shard.partition.index, -1)
+        lead(broker, shard.partition.index, NODE_ID)
+        again = await loaded(broker)
+        assert committed(again) == []
+        assert again.groups.groups[GROUP].offsets.is_unstable(TopicPartition("t", 0))
+        again.end(PRODUCER, 0, EndMarker(True, 3), Caller(), transaction_version=0)
+        assert committed(again) == [2]
+
+
+@pytest.mark.invariant("T11", "T13")
+async def test_offsets_of_a_transaction_nobody_knows_of_are_refused() -> None:
+    async with running_broker(config=ONE) as broker:
+        await with_topic(broker)
+        shard = await loaded(broker)
+        end = shard.partition.log.end_offset
+        made, caller = step(offset_record(2))
+        shard.run_for(GROUP, made, Within(PRODUCER, 0, None))
+        assert caller.response is ErrorCode.INVALID_TXN_STATE
+        late = within(shard)
+        shard.end(PRODUCER, 0, EndMarker(False, 3), Caller(), transaction_version=0)
+        made, caller = step(offset_record(2))
+        shard.run_for(GROUP, made, late)
+        assert caller.response is ErrorCode.INVALID_TXN_STATE, "the marker was faster"
+        assert shard.partition.log.end_offset == end + 1
+        assert committed(shard) == []
+
+
+@pytest.mark.invariant("T8")
+async def test_markers_of_old_epochs_change_no_group() -> None:
+    async with running_broker(config=ONE) as broker:
+        await with_topic(broker)
+        shard = await loaded(broker)
+        made, _ = step(offset_record(2))
+        shard.run_for(GROUP, made, within(shard, epoch=4))
+        for producer_epoch, coordinator_epoch, version, expected in (
+            (3, 3, 0, ErrorCode.INVALID_PRODUCER_EPOCH),
+            (4, 3, 2, ErrorCode.INVALID_PRODUCER_EPOCH),
+            (5, 3, 2, None),
+            (6, 2, 2, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+        ):
+            told = Caller()
+            marker = EndMarker(True, coordinator_epoch)
+            shard.end(PRODUCER, producer_epoch, marker, told, transaction_version=version)
+            assert told.response is expected
+        assert committed(shard) == [2]
 
 
 async def test_a_large_log_is_loaded_in_slices() -> None:

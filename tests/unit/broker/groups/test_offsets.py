@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from rookery.broker.groups.committing import commit, fetch
+from rookery.broker.groups.committing import commit, commit_in_transaction, fetch
 from rookery.broker.groups.deleting import delete_group, delete_offsets, drop_stale, drop_topics, expire
 from rookery.broker.groups.group_state import GroupOptions
 from rookery.broker.groups.listing import described, listed
@@ -23,6 +23,11 @@ from rookery.core.wire.apis.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from rookery.core.wire.apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from rookery.core.wire.apis.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.unit.broker.groups.driver import GROUP, Caller, Driver, subscription
 
 WEEK_MS = 7 * 24 * 3_600_000
@@ -385,3 +390,123 @@ def test_a_group_without_a_time_of_its_own_expires_by_its_commits(driver: Driver
     driver.wait(WEEK_MS)
     expired(driver)
     assert driver.state.groups == {}
+
+
+# --- offsets in transactions ------------------------------------------------------------------------------------------
+
+
+def commits_in_transaction(
+    driver: Driver,
+    offset: int = 20,
+    *,
+    producer: int = 7,
+    member: str = "",
+    generation: int = -1,
+    instance: str | None = None,
+    topic: str = "t",
+    metadata: str | None = None,
+) -> ErrorCode:
+    request = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id=GROUP,
+        producer_id=producer,
+        producer_epoch=0,
+        generation_id=generation,
+        member_id=member,
+        group_instance_id=instance,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=offset, committed_metadata=metadata
+                    )
+                ],
+            )
+        ],
+    )
+    caller = Caller()
+    try:
+        step = commit_in_transaction(driver.state, request, caller, driver.now, driver.topic_id_of)
+    except KafkaError as error:
+        return error.code
+    for record in step.records:
+        driver.state.replay(record, len(driver.log), producer)
+        driver.log.append(record)
+    for to, response in step.answers:
+        to.complete(response)
+    return ErrorCode(caller.response.topics[0].partitions[0].error_code)
+
+
+@pytest.mark.row(137)
+@pytest.mark.invariant("T13", "G4")
+def test_a_transaction_is_fenced_by_the_generation(driver: Driver) -> None:
+    (member,) = driver.stable()
+    generation = 1
+    assert commits_in_transaction(driver, member=member, generation=generation) == 0
+    assert commits_in_transaction(driver, member="nobody", generation=generation) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (
+        commits_in_transaction(driver, member=member, generation=generation - 1) == ErrorCode.ILLEGAL_GENERATION
+    )
+    assert commits_in_transaction(driver) == 0, "who names nobody is not fenced"
+
+
+@pytest.mark.invariant("T13")
+def test_a_transaction_for_a_group_that_is_not_there(driver: Driver) -> None:
+    assert commits_in_transaction(driver, generation=1, member="m") == ErrorCode.ILLEGAL_GENERATION
+    assert commits_in_transaction(driver) == 0
+    assert fetched(driver, stable=True)[2] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+def test_a_transaction_commits_for_partitions_that_exist_and_small_notes(driver: Driver) -> None:
+    assert commits_in_transaction(driver, topic="unknown") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert commits_in_transaction(driver, metadata="x" * 5000) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+@pytest.mark.invariant("T13")
+def test_the_end_of_a_transaction_concerns_its_groups_alone(driver: Driver) -> None:
+    commits_in_transaction(driver, 20, producer=7)
+    commits_in_transaction(driver, 30, producer=8, topic="u")
+    driver.state.end_transaction(9, True)
+    driver.state.end_transaction(7, True)
+    assert fetched(driver, stable=True) == (20, "", 0)
+    assert fetched(driver, "u", stable=True)[2] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    driver.state.end_transaction(7, True)
+    driver.state.end_transaction(8, False)
+    assert fetched(driver, "u", stable=True) == (-1, "", 0)
+
+
+@pytest.mark.invariant("T13")
+def test_pending_offsets_keep_their_group_and_do_not_expire(driver: Driver) -> None:
+    """KAFKA-19163: a group that has nothing but offsets in a transaction is not an empty one."""
+    commits_in_transaction(driver)
+    driver.wait(2 * WEEK_MS)
+    expired(driver)
+    assert GROUP in driver.state.groups
+    driver.state.end_transaction(7, True)
+    assert fetched(driver)[0] == 20
+
+
+@pytest.mark.invariant("T13")
+def test_a_group_that_is_deleted_takes_its_pending_offsets_along(driver: Driver) -> None:
+    commits(driver, 10)
+    commits_in_transaction(driver)
+    driver.run(delete_group(driver.state, GROUP, Caller()))
+    assert GROUP not in driver.state.groups
+    driver.state.end_transaction(7, True)
+    assert fetched(driver, stable=True) == (-1, "", 0)
+
+
+@pytest.mark.invariant("T13")
+def test_offsets_that_are_deleted_are_so_while_they_are_pending(driver: Driver) -> None:
+    commits_in_transaction(driver)
+    request = OffsetDeleteRequest(
+        group_id=GROUP,
+        topics=[
+            OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+        ],
+    )
+    driver.run(delete_offsets(driver.state, request, Caller(), driver.topic_id_of))
+    assert fetched(driver, stable=True) == (-1, "", 0)
+    driver.state.end_transaction(7, True)
+    assert fetched(driver) == (-1, "", 0)

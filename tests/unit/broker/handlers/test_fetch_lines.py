@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from rookery.broker.handlers import fetch_read
+from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.broker.replication.partition import Partition
 from rookery.core.errors import ErrorCode
 from rookery.core.log import LogCorrupt
@@ -413,11 +414,11 @@ async def test_a_wrong_broker_names_the_right_one(broker: QuietBroker) -> None:
 
 
 async def transactional(broker: QuietBroker, talk: Talk, producer_id: int, value: bytes) -> int:
-    """Write a batch of an open transaction, as the log will get it once transactions are served."""
+    """Write a batch of an open transaction, as the log gets it once the coordinator was asked."""
     batch = bytearray(
         batch_of(value, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
     )
-    return broker.partition("orders").append_as_leader(batch, 1, broker.time.wall_ms()).base_offset
+    return broker.partition("orders").append_as_leader(batch, 1, broker.time.wall_ms(), NOT_VERIFIED).base_offset
 
 
 async def end(broker: QuietBroker, talk: Talk, producer_id: int, commit: bool) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.records import PartitionChangeRecord
 from rookery.core.wire.apis.delete_records import (
@@ -119,7 +120,7 @@ async def test_line_42_special_times_that_a_version_does_not_have(
 async def test_line_42_read_committed_sees_the_last_stable_offset(broker: QuietBroker) -> None:
     talk = await five_records(broker)
     batch = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-    broker.partition("orders").append_as_leader(bytearray(batch), 1, NOW_MS)
+    broker.partition("orders").append_as_leader(bytearray(batch), 1, NOW_MS, NOT_VERIFIED)
     assert (await offset(talk, LATEST)).offset == 6
     assert (await offset(talk, LATEST, isolation_level=1)).offset == 5
 

@@ -13,6 +13,7 @@ from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, put_in_p
 from rookery.broker.log.compaction_plan import CompactionPolicy
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.throttle import Throttle
 from rookery.core.config.options import LONG_MAX
@@ -234,7 +235,7 @@ class Driver:
             transactional=entry.transactional,
         )
         try:
-            answer: str | int = self.log.append_as_leader(data, self.leader_epoch, NOW).base_offset
+            answer: str | int = self.log.append_as_leader(data, self.leader_epoch, NOW, NOT_VERIFIED).base_offset
         except KafkaError as error:
             answer = error.code.name
         if expected is None:

@@ -16,6 +16,7 @@ from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.log_dirs import CHECKPOINTED, LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
+from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.threads import real_threads
 from rookery.core.errors import KafkaStorageError
@@ -148,7 +149,7 @@ def test_a_damaged_end_marker_concerns_its_partition_alone() -> None:
     storage = Storage()
     log = storage.create(TP, 1)
     storage.create(OTHER, 1, 5, "other")
-    log.append_as_leader(batch(1, producer_id=7, sequence=0, transactional=True), 0, NOW)
+    log.append_as_leader(batch(1, producer_id=7, sequence=0, transactional=True), 0, NOW, NOT_VERIFIED)
     log.append_own(build_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, timestamp=NOW), 0, NOW)
     path = log.segment_log.active.log_path
     storage.run(storage.dirs.stop(7))

@@ -9,6 +9,7 @@ import pytest
 
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import Isolation, PartitionLog
+from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.core.log import LogConfig, names
 from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
@@ -28,8 +29,8 @@ def closed() -> MemoryDisk:
     disk.mkdir("/d")
     log = PartitionLog.open(disk, FOLDER, TP, CONFIG, now_ms=NOW)
     for n in range(3):
-        log.append_as_leader(batch(1, producer_id=1, sequence=n, transactional=True), n, NOW)
-        log.append_as_leader(batch(2, producer_id=2, sequence=2 * n, transactional=True), n, NOW)
+        log.append_as_leader(batch(1, producer_id=1, sequence=n, transactional=True), n, NOW, NOT_VERIFIED)
+        log.append_as_leader(batch(2, producer_id=2, sequence=2 * n, transactional=True), n, NOW, NOT_VERIFIED)
         log.append_as_leader(batch(1, producer_id=3, sequence=n), n, NOW)
         marker = EndMarker(n == 1, 0)
         log.append_own(build_marker(marker, producer_id=1, producer_epoch=0, timestamp=NOW), n, NOW)

@@ -15,6 +15,7 @@ from rookery.broker.log.compaction_plan import CleanableSegment, CompactionPolic
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.offset_map import OffsetMap
 from rookery.broker.log.partition_log import Isolation, PartitionLog
+from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.broker.log.retention import Retention
 from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.config.options import LONG_MAX
@@ -171,7 +172,7 @@ def test_aborted_data_goes_and_its_marker_later() -> None:
 
     def transaction(commit: bool, sequence: int, key: bytes) -> None:
         data = batch(1, keys=[key], producer_id=5, sequence=sequence, transactional=True)
-        log.append_as_leader(data, 0, NOW)
+        log.append_as_leader(data, 0, NOW, NOT_VERIFIED)
         built = build_marker(EndMarker(commit, 0), producer_id=5, producer_epoch=0, timestamp=NOW)
         log.append_own(built, 0, NOW)
         log.advance_high_watermark(log.end_offset)
@@ -207,7 +208,7 @@ def test_an_abort_before_the_dirty_part_hides_nothing_behind_it() -> None:
     put(log, b"a", b"old")
     for sequence, commit in ((0, False), (1, True)):
         data = batch(1, keys=[b"a"], producer_id=5, sequence=sequence, transactional=True)
-        log.append_as_leader(data, 0, NOW)
+        log.append_as_leader(data, 0, NOW, NOT_VERIFIED)
         built = build_marker(EndMarker(commit, 0), producer_id=5, producer_epoch=0, timestamp=NOW)
         log.append_own(built, 0, NOW)
     log.advance_high_watermark(log.end_offset)
@@ -238,7 +239,7 @@ def test_nothing_is_cleaned_from_an_open_transaction_on() -> None:
     put(log, b"a", b"0")
     put(log, b"a", b"1")
     roll(log)
-    log.append_as_leader(batch(1, keys=[b"a"], producer_id=5, sequence=0, transactional=True), 0, NOW)
+    log.append_as_leader(batch(1, keys=[b"a"], producer_id=5, sequence=0, transactional=True), 0, NOW, NOT_VERIFIED)
     log.append_as_leader(batch(1, keys=[b"a"]), 0, NOW)
     log.append_as_leader(batch(1, keys=[b"a"]), 0, NOW)
     log.advance_high_watermark(log.end_offset)
@@ -465,7 +466,7 @@ def _history(log: PartitionLog, draw: Callable[[int], int], steps: int) -> None:
             sequences[producer] = sequence + 2
             open_producers.add(producer)
             data = batch(2, keys=keys, producer_id=producer, sequence=sequence, transactional=True)
-            log.append_as_leader(data, 0, NOW)
+            log.append_as_leader(data, 0, NOW, NOT_VERIFIED)
         elif open_producers:
             finish(min(open_producers), draw(2) == 0)
     for producer in sorted(open_producers):

@@ -7,6 +7,7 @@ import pytest
 
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import Isolation, PartitionLog
+from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.broker.log.retention import Reason, Retention
 from rookery.core.disk import Buffer
 from rookery.core.errors import (
@@ -107,7 +108,7 @@ def test_log_append_time_is_the_brokers_clock() -> None:
 def test_readers_see_up_to_their_bound() -> None:
     log = opened(new_disk(), replace(SMALL, log=LogConfig()))
     log.append_as_leader(batch(2), 0, NOW)
-    log.append_as_leader(batch(2, producer_id=1, sequence=0, transactional=True), 0, NOW)
+    log.append_as_leader(batch(2, producer_id=1, sequence=0, transactional=True), 0, NOW, NOT_VERIFIED)
     log.append_as_leader(batch(2), 0, NOW)
     assert log.read(0, 10_000, Isolation.HIGH_WATERMARK).data == b""
     log.advance_high_watermark(6)
@@ -126,7 +127,7 @@ def test_readers_see_up_to_their_bound() -> None:
 def test_aborted_transactions_come_with_the_data() -> None:
     log = opened(new_disk())
     for producer in (1, 2):
-        log.append_as_leader(batch(1, producer_id=producer, sequence=0, transactional=True), 0, NOW)
+        log.append_as_leader(batch(1, producer_id=producer, sequence=0, transactional=True), 0, NOW, NOT_VERIFIED)
     end(log, 1, ABORT)
     log.append_as_leader(batch(6), 0, NOW)
     end(log, 2, ABORT)
@@ -143,18 +144,21 @@ def test_truncation_takes_producers_and_transactions_back() -> None:
     disk = new_disk()
     log = opened(disk, replace(SMALL, log=LogConfig()))
     for n in range(3):
-        log.append_as_leader(batch(1, producer_id=7, sequence=n, transactional=True), 0, NOW)
+        log.append_as_leader(batch(1, producer_id=7, sequence=n, transactional=True), 0, NOW, NOT_VERIFIED)
     end(log, 7, ABORT)
-    after = log.append_as_leader(batch(1, producer_id=7, sequence=3, transactional=True), 0, NOW).base_offset
+    behind = batch(1, producer_id=7, sequence=3, transactional=True)
+    after = log.append_as_leader(behind, 0, NOW, NOT_VERIFIED).base_offset
     assert after == 4
     log.truncate_to(4, NOW)
-    assert not log.append_as_leader(batch(1, producer_id=7, sequence=3, transactional=True), 0, NOW).duplicate
+    again = log.append_as_leader(batch(1, producer_id=7, sequence=3, transactional=True), 0, NOW, NOT_VERIFIED)
+    assert not again.duplicate
     log.truncate_to(2, NOW)
     assert log.store.state.first_undecided_offset == 0
     assert log.store.aborted(0, 0, 9) == []
     assert disk.size(log.segment_log.active.path(names.TXN_INDEX)) == 0
-    assert log.append_as_leader(batch(1, producer_id=7, sequence=1, transactional=True), 0, NOW).duplicate
-    assert not log.append_as_leader(batch(1, producer_id=7, sequence=2, transactional=True), 0, NOW).duplicate
+    assert log.append_as_leader(batch(1, producer_id=7, sequence=1, transactional=True), 0, NOW, NOT_VERIFIED).duplicate
+    again = log.append_as_leader(batch(1, producer_id=7, sequence=2, transactional=True), 0, NOW, NOT_VERIFIED)
+    assert not again.duplicate
 
 
 @pytest.mark.row(42, 43)
@@ -223,7 +227,8 @@ def test_offsets_are_found_by_time_within_the_readers_bound() -> None:
     log = opened(new_disk())
     for n in range(6):
         log.append_as_leader(batch(2, timestamp=NOW + n * 100), n // 3, NOW)
-    log.append_as_leader(batch(1, producer_id=1, sequence=0, transactional=True, timestamp=NOW + 900), 2, NOW)
+    last = batch(1, producer_id=1, sequence=0, transactional=True, timestamp=NOW + 900)
+    log.append_as_leader(last, 2, NOW, NOT_VERIFIED)
     assert log.offset_for_timestamp(NOW, Isolation.HIGH_WATERMARK) is None, "nothing is committed"
     log.advance_high_watermark(8)
     assert log.offset_for_timestamp(NOW + 101, Isolation.HIGH_WATERMARK) == (3, NOW + 101, 0)

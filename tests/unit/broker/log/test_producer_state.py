@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.broker.log.producer_state import Origin, ProducerState
+from rookery.broker.log.producer_state import NOT_VERIFIED, Origin, ProducerState
 from rookery.core.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
@@ -108,8 +108,8 @@ def test_a_sequence_used_by_an_aborted_batch_is_not_answered_as_stored() -> None
     again = header(4, producer_id=7, sequence=1, transactional=True)
     assert state.duplicate_of(again) is None
     with pytest.raises(OutOfOrderSequenceNumberError):
-        state.check(again)
-    state.check(header(4, producer_id=7, sequence=2, transactional=True))
+        state.check(again, guard=NOT_VERIFIED)
+    state.check(header(4, producer_id=7, sequence=2, transactional=True), guard=NOT_VERIFIED)
 
 
 def test_a_coordinator_writes_without_sequences() -> None:
@@ -117,7 +117,7 @@ def test_a_coordinator_writes_without_sequences() -> None:
     for _ in range(3):
         batch = header(state.end_offset, producer_id=7, sequence=-1, transactional=True)
         assert state.duplicate_of(batch) is None
-        state.check(batch, Origin.COORDINATOR)
+        state.check(batch, Origin.COORDINATOR, state.guard_for(7, 0))
         state.apply(batch)
     state.check(header(3, producer_id=7, sequence=0, transactional=True))
 
