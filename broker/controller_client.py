@@ -31,8 +31,7 @@ from rookery.core.metadata import requests as q
 from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.rpc import BY_REQUEST, Method
-from rookery.core.net.control import GRPC, Control
-from rookery.core.net.grpc_channel import name_is_unknown
+from rookery.core.net.control import GRPC, Control, name_is_unknown
 from rookery.core.net.tls import Tls
 from rookery.proto import raft_pb2
 from rookery.proto.raft_pb2_grpc import RaftStub

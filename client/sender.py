@@ -24,8 +24,7 @@ from rookery.core.wire.apis.produce import (
 )
 from rookery.core.wire.compression import compress
 from rookery.core.wire.primitives import Buffer
-from rookery.core.wire.record import encode_records
-from rookery.core.wire.records import BatchHeader, Codec, Record, RecordHeader, frame_batch
+from rookery.core.wire.records import BatchHeader, Codec, Record, RecordHeader, encode_records, frame_batch
 
 ALL = -1
 DELIVERY_TIMEOUT_S = 120.0

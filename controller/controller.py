@@ -34,9 +34,8 @@ from rookery.core.errors import (
     ThrottlingQuotaExceededError,
 )
 from rookery.core.event_logging import get_logger
-from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.features import Release
-from rookery.core.metadata.image import Image
+from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata.records import NoOpRecord, Record
 from rookery.core.metadata.requests import Request
 

@@ -1,8 +1,7 @@
 """What people and dashboards are told of committed changes: one structured event for each."""
 
 from rookery.core.event_logging import get_logger
-from rookery.core.metadata.changes import Changes, PartitionChange
-from rookery.core.metadata.image import BrokerRegistration, LeaderRecoveryState
+from rookery.core.metadata.image import BrokerRegistration, Changes, LeaderRecoveryState, PartitionChange
 
 _log = get_logger("controller")
 

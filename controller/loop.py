@@ -11,8 +11,7 @@ from rookery.controller.snapshots import snapshot_id
 from rookery.core.clock import Clock
 from rookery.core.errors import KafkaError
 from rookery.core.ids import new_id
-from rookery.core.metadata.changes import Changes
-from rookery.core.metadata.image import Image
+from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata.requests import Request
 from rookery.core.metadata.snapshot import snapshot_values
 from rookery.core.service import Service

@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from rookery.controller.events import unclean
-from rookery.core.metadata.changes import Changes
-from rookery.core.metadata.image import EMPTY, Image, Partition
+from rookery.core.metadata.image import EMPTY, Changes, Image, Partition
 from rookery.core.metrics import Metrics
 
 KAFKA_CONTROLLER = "kafka_controller_kafkacontroller_"

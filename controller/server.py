@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 import grpc.aio
 
 from rookery.core.event_logging import get_logger
-from rookery.core.net.control import GRPC, Control
-from rookery.core.net.grpc_channel import bind
+from rookery.core.net.control import GRPC, Control, bind
 from rookery.core.net.tls import Tls
 from rookery.core.service import Service
 

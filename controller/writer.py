@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rookery.controller.quorum import Quorum
-from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.codec import encode
 from rookery.core.metadata.delta import Delta
 from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.fold import Fold
-from rookery.core.metadata.image import Image
+from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata.records import Record
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 

@@ -24,7 +24,7 @@ from rookery.core.clock import Clock, Scheduler
 from rookery.core.config import node
 from rookery.core.config.options import Settings
 from rookery.core.errors import InvalidGroupIdError, KafkaError, NotCoordinatorError
-from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.image import Changes
 from rookery.core.service import Service
 
 EXPIRY_PORTION = 100

@@ -19,8 +19,7 @@ from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.disk import Disk, FolderInUseError, replace_file
 from rookery.core.errors import KafkaStorageError
 from rookery.core.log import LogCorrupt, LogDirFailed, names
-from rookery.core.log.checkpoint_file import CheckpointDamaged
-from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, CheckpointDamaged
 from rookery.core.log.folder_files import PartitionMetadata, take_marker, write_marker
 from rookery.core.log.names import LOG, PARTITION_METADATA, base_offset_of, segment_file
 from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder

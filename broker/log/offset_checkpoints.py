@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from rookery.core.disk import Disk
 from rookery.core.event_logging import get_logger
 from rookery.core.log import LogDirFailed
-from rookery.core.log.checkpoint_file import CheckpointDamaged
 from rookery.core.log.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    CheckpointDamaged,
     read_offsets,
     save_offsets,
     write_offsets,

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.fold import Fold
-from rookery.core.metadata.image import Image
+from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 
 Publish = Callable[[Changes], None]

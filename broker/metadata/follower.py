@@ -18,8 +18,7 @@ from rookery.broker.metadata.tail import Tail
 from rookery.core.errors import CorruptMessageError
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata_log import MetadataListener, SnapshotId, read_snapshot
-from rookery.core.net.control import GRPC, Control
-from rookery.core.net.grpc_channel import name_is_unknown
+from rookery.core.net.control import GRPC, Control, name_is_unknown
 from rookery.core.net.tls import Tls
 from rookery.core.service import Service
 from rookery.proto import raft_pb2 as pb

@@ -35,7 +35,7 @@ from rookery.core.errors import KafkaError
 from rookery.core.event_logging import get_logger
 from rookery.core.log import LogDirFailed
 from rookery.core.metadata import image as im
-from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.image import Changes
 from rookery.core.service import Service
 from rookery.core.types import TopicPartition
 

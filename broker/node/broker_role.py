@@ -61,8 +61,8 @@ from rookery.core.ids import new_id
 from rookery.core.log.folder_files import MetaProperties
 from rookery.core.log.ownership import FolderLocks
 from rookery.core.metadata import image as im
-from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.features import RELEASE
+from rookery.core.metadata.image import Changes
 from rookery.core.metrics import Metrics
 from rookery.core.net.backoff import BackoffSettings
 from rookery.core.net.control import GRPC, Control

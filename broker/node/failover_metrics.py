@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from uuid import UUID
 
-from rookery.core.metadata.changes import Changes
-from rookery.core.metadata.image import Partition
+from rookery.core.metadata.image import Changes, Partition
 from rookery.core.metrics import Metrics
 
 Key = tuple[UUID, int]

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from rookery.core.metric_families import Kind
-from rookery.core.metrics import Metrics
+from rookery.core.metrics import Kind, Metrics
 from rookery.core.net.peers import Peers
 
 PURPOSE = ("purpose",)

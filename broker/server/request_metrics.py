@@ -7,8 +7,7 @@ scrapes.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-from rookery.core.metric_families import HistogramSample
-from rookery.core.metrics import Metrics, Sample
+from rookery.core.metrics import HistogramSample, Metrics, Sample
 
 REQUESTS = "kafka_network_requestmetrics_requests"
 ERRORS = "kafka_network_requestmetrics_errors"

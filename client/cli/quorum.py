@@ -18,9 +18,9 @@ from rookery.client.cli.quorum_log import fetched, lines, rpc_version, stored
 from rookery.core.config.loading import read_properties
 from rookery.core.config.options import ConfigError
 from rookery.core.ids import id_text
-from rookery.core.log.checkpoint_file import CheckpointDamaged
+from rookery.core.log.checkpoints import CheckpointDamaged
 from rookery.core.log.folder_files import id_from
-from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.control import open_channel
 from rookery.core.net.tls import Tls, read_tls
 from rookery.proto import raft_pb2 as pb
 from rookery.proto.raft_pb2_grpc import RaftStub

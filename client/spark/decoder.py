@@ -12,8 +12,7 @@ from rookery.client.spark.offsets import Range
 from rookery.client.spark.schema import ARROW, arrow_schema
 from rookery.core.wire.batch import batches, verify
 from rookery.core.wire.primitives import Buffer
-from rookery.core.wire.record import RecordHeader, decode_records
-from rookery.core.wire.records import DEFAULT_BUDGET, records_section
+from rookery.core.wire.records import DEFAULT_BUDGET, RecordHeader, decode_records, records_section
 
 ROWS_MAX = 8192
 """Rows in one Arrow batch: with fewer Spark needs more time per row, with more no less."""

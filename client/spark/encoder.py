@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rookery.core.wire.primitives import Buffer
-from rookery.core.wire.record import RecordHeader, encode_headers, varint
+from rookery.core.wire.records import RecordHeader, encode_headers, varint
 
 OVERHEAD = 25
 """Maximum bytes of a record without key, value and headers: its length, five numbers and its attributes."""

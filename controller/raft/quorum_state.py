@@ -10,7 +10,7 @@ import json
 from rookery.controller.raft.ready import QuorumState
 from rookery.controller.raft.voters import ReplicaKey
 from rookery.core.ids import id_text
-from rookery.core.log.checkpoint_file import CheckpointDamaged
+from rookery.core.log.checkpoints import CheckpointDamaged
 from rookery.core.log.folder_files import id_from
 
 FILE = "quorum-state"

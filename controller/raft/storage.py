@@ -18,8 +18,7 @@ from rookery.controller.raft.voters import VoterSet
 from rookery.core.disk import Disk, replace_file
 from rookery.core.errors import CorruptMessageError
 from rookery.core.log import FlushJob, Log, LogConfig, LogCorrupt
-from rookery.core.log.checkpoint_file import CheckpointDamaged
-from rookery.core.log.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
+from rookery.core.log.checkpoints import HIGH_WATERMARKS, CheckpointDamaged, read_offsets, write_offsets
 from rookery.core.log.names import DELETED
 from rookery.core.metadata_log import METADATA_LOG, Control, SnapshotId, read_control
 from rookery.core.types import TopicPartition

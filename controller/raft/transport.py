@@ -21,8 +21,7 @@ from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.ready import Send
 from rookery.core.errors import CorruptMessageError
 from rookery.core.event_logging import get_logger
-from rookery.core.net.control import GRPC, Control
-from rookery.core.net.grpc_channel import name_is_unknown
+from rookery.core.net.control import GRPC, Control, name_is_unknown
 from rookery.core.net.tls import Tls
 from rookery.proto.raft_pb2_grpc import RaftStub
 

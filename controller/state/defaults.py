@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from rookery.core.config.options import Settings
 from rookery.core.config.topic import TABLE as TOPIC_OPTIONS
+from rookery.core.metadata.delta import either
 from rookery.core.metadata.features import ELR_VERSION
 from rookery.core.metadata.image import Image, ResourceType
-from rookery.core.metadata.values import either
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,57 @@
 """Small files beside the logs: offset checkpoints of a log folder and the epochs of a partition.
 
-Each is replaced atomically (temporary file, fsync, rename, fsync of the folder). Coroutines go through
-aiofiles and are for the event loop; the plain functions are for threads, the metadata log and start-up.
+The format is Kafka's CheckpointFile, version 0: a version line, a count line, then one entry a line. There is no
+checksum. Each file is replaced atomically (temporary file, fsync, rename, fsync of the folder), so anything that does
+not parse is damage and never a torn write. Coroutines go through aiofiles and are for the event loop; the plain
+functions are for threads, the metadata log and start-up.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from rookery.core.disk import Disk, replace_file
-from rookery.core.log.checkpoint_file import CheckpointDamaged, decode, encode, number
 from rookery.core.log.epochs import EpochStart
 from rookery.core.types import TopicPartition
+
+VERSION = "0"
+
+
+class CheckpointDamaged(Exception):
+    """A checkpoint file that does not parse: the disk changed it, or a person did."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"checkpoint {path} cannot be read: {why}")
+        self.path = path
+
+
+def _encode(lines: Iterable[str]) -> bytes:
+    entries = list(lines)
+    return "".join(f"{line}\n" for line in (VERSION, str(len(entries)), *entries)).encode()
+
+
+def _decode(path: str, content: bytes, fields: int) -> list[list[str]]:
+    """The entries, each split into exactly `fields` parts."""
+    try:
+        lines = content.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise CheckpointDamaged(path, "it is not text") from None
+    if len(lines) < 2 or lines[0] != VERSION:
+        raise CheckpointDamaged(path, f"it does not start with version {VERSION} and a count")
+    if lines[1] != str(len(lines) - 2):
+        raise CheckpointDamaged(path, f"it announces {lines[1]!r} entries and has {len(lines) - 2}")
+    entries = [line.split() for line in lines[2:]]
+    for number, parts in enumerate(entries, start=3):
+        if len(parts) != fields:
+            raise CheckpointDamaged(path, f"line {number} has {len(parts)} fields instead of {fields}")
+    return entries
+
+
+def _number(path: str, text: str) -> int:
+    """A non-negative decimal number of at most 64 bits."""
+    if not (text.isascii() and text.isdigit()) or int(text) >= 1 << 63:
+        raise CheckpointDamaged(path, f"{text!r} is not an offset, epoch or partition")
+    return int(text)
+
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -18,13 +59,13 @@ LOG_STARTS = "log-start-offset-checkpoint"
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    return encode(f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
+    return _encode(f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
 
 
 def decode_offsets(path: str, content: bytes) -> dict[TopicPartition, int]:
     return {
-        TopicPartition(topic, number(path, partition)): number(path, offset)
-        for topic, partition, offset in decode(path, content, 3)
+        TopicPartition(topic, _number(path, partition)): _number(path, offset)
+        for topic, partition, offset in _decode(path, content, 3)
     }
 
 
@@ -42,11 +83,11 @@ async def save_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, i
 
 
 def encode_epochs(entries: list[EpochStart]) -> bytes:
-    return encode(f"{epoch} {start}" for epoch, start in entries)
+    return _encode(f"{epoch} {start}" for epoch, start in entries)
 
 
 def decode_epochs(path: str, content: bytes) -> list[EpochStart]:
-    entries = [EpochStart(number(path, e), number(path, s)) for e, s in decode(path, content, 2)]
+    entries = [EpochStart(_number(path, e), _number(path, s)) for e, s in _decode(path, content, 2)]
     for before, after in pairwise(entries):
         if before.epoch >= after.epoch or before.start_offset >= after.start_offset:
             raise CheckpointDamaged(path, f"{after} does not come after {before}")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from rookery.core.disk import Disk, replace_file
 from rookery.core.ids import id_text
-from rookery.core.log.checkpoint_file import CheckpointDamaged
+from rookery.core.log.checkpoints import CheckpointDamaged
 from rookery.core.log.names import PARTITION_METADATA
 
 META_PROPERTIES = "meta.properties"

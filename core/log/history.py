@@ -5,8 +5,7 @@ from operator import attrgetter
 
 from rookery.core.disk import Disk
 from rookery.core.log import names
-from rookery.core.log.checkpoint_file import CheckpointDamaged
-from rookery.core.log.checkpoints import decode_epochs
+from rookery.core.log.checkpoints import CheckpointDamaged, decode_epochs
 from rookery.core.log.epochs import NO_EPOCH, EpochStart, LeaderEpochs
 from rookery.core.log.errors import LogDirFailed
 from rookery.core.log.segment import Segment

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from rookery.core.disk import Disk, Lock
-from rookery.core.log.checkpoint_file import CheckpointDamaged
+from rookery.core.log.checkpoints import CheckpointDamaged
 from rookery.core.log.folder_files import META_PROPERTIES, MetaProperties
 
 

@@ -11,7 +11,7 @@ from rookery.core.log.epochs import LeaderEpochs
 from rookery.core.log.errors import LogCorrupt, LogDirFailed
 from rookery.core.log.history import checkpointed_epochs, note_epoch
 from rookery.core.log.scan import MAX_RELATIVE_OFFSET, Invalid, dense, verified
-from rookery.core.log.sealed import check_closed
+from rookery.core.log.scrub import check_closed
 from rookery.core.log.segment import Segment
 from rookery.core.log.swap import finish_swaps
 

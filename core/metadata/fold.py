@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.codec import decode
 from rookery.core.metadata.delta import Delta, ReplayError
 from rookery.core.metadata.features import RELEASE, Release
-from rookery.core.metadata.image import EMPTY, Image
+from rookery.core.metadata.image import EMPTY, Changes, Image
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 
 

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from rookery.core.wire.batch import read_header
 from rookery.core.wire.primitives import Buffer, WireError
-from rookery.core.wire.record import Record
-from rookery.core.wire.records import build_batch, read_records
+from rookery.core.wire.records import Record, build_batch, read_records
 
 _KEY = struct.Struct(">hh")  # version, type
 _VALUE = struct.Struct(">hi")  # version, coordinator epoch

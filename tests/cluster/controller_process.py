@@ -27,7 +27,7 @@ from rookery.core.config.loading import read_properties
 from rookery.core.config.options import Settings
 from rookery.core.disk import FileDisk
 from rookery.core.log.ownership import FolderLocks
-from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.image import Changes
 from rookery.core.metadata.records import TopicRecord
 from rookery.core.metadata.snapshot import state_hash
 from rookery.core.metrics import Metrics

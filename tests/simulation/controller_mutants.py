@@ -10,7 +10,7 @@ from rookery.controller import sessions, table, writer
 from rookery.controller.state import alter_partition, brokers, configs, election, partitions
 from rookery.controller.state.decision import decided
 from rookery.core.errors import ErrorCode
-from rookery.core.metadata import delta, snapshot, topics_delta
+from rookery.core.metadata import delta, snapshot
 from rookery.core.metadata.records import RegisterBrokerRecord
 from rookery.core.metadata.requests import AllocateProducerIdsReply
 
@@ -109,7 +109,7 @@ MUTANTS = [
         ),
         0,
     ),
-    Mutant("a new leader has the old epoch", ("M3",), _swap(topics_delta, "changed", _same_leader_epoch), 0),
+    Mutant("a new leader has the old epoch", ("M3",), _swap(delta, "changed", _same_leader_epoch), 0),
     Mutant("anybody alive may lead", ("M4", "M9"), _swap(partitions, "elect", _anyone_leads), 0),
     Mutant(
         "the ELR is kept though enough are in sync",

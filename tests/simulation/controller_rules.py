@@ -5,10 +5,9 @@ from collections.abc import Iterable
 
 from rookery.controller.state.defaults import Defaults, rules_of
 from rookery.core.metadata import records as r
-from rookery.core.metadata.changes import Changes, PartitionChange
 from rookery.core.metadata.codec import decode
 from rookery.core.metadata.fold import Fold
-from rookery.core.metadata.image import EMPTY, Image, LeaderRecoveryState, Partition
+from rookery.core.metadata.image import EMPTY, Changes, Image, LeaderRecoveryState, Partition, PartitionChange
 from rookery.core.metadata.snapshot import state_hash
 from rookery.core.metadata_log import CommittedBatch
 

@@ -12,8 +12,7 @@ from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.defaults import Defaults
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.metadata import requests as q
-from rookery.core.metadata.changes import Changes
-from rookery.core.metadata.image import ResourceType
+from rookery.core.metadata.image import Changes, ResourceType
 from rookery.core.testing.clock import ManualClock
 from tests.simulation.controller_broker import Broker
 from tests.simulation.controller_log import NOBODY, Seat, SharedLog

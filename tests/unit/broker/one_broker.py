@@ -39,9 +39,8 @@ from rookery.core.config.options import Settings
 from rookery.core.disk import Disk
 from rookery.core.metadata import image as images
 from rookery.core.metadata import requests as q
-from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.delta import Delta
-from rookery.core.metadata.image import EMPTY, Image
+from rookery.core.metadata.image import EMPTY, Changes, Image
 from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.records import PartitionRecord, Record, RegisterBrokerRecord
 from rookery.core.metrics import Metrics

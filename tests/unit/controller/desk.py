@@ -9,7 +9,7 @@ from rookery.controller.quorum import LocalQuorum
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.defaults import Defaults
 from rookery.core.metadata import requests as q
-from rookery.core.metadata.changes import Changes
+from rookery.core.metadata.image import Changes
 from rookery.core.testing.clock import ManualClock
 from tests.unit.controller.state.clusters import CLUSTER, register_request
 

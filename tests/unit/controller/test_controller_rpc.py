@@ -27,11 +27,11 @@ from rookery.core.errors import (
 )
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.rpc import METHODS
-from rookery.core.net.grpc_channel import bind, open_channel, server_options
+from rookery.core.net.control import bind, open_channel, server_options
 from rookery.proto import controller_pb2 as pb
 from rookery.proto import raft_pb2
 from tests.unit.controller.state.clusters import CLUSTER, register_request
-from tests.unit.core.net.test_grpc_channel import UNKNOWN
+from tests.unit.core.net.test_control import UNKNOWN
 
 
 class Served:

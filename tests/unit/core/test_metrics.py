@@ -3,8 +3,7 @@ import math
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rookery.core.metric_families import SLICE
-from rookery.core.metrics import Metrics
+from rookery.core.metrics import SLICE, Metrics
 
 
 async def test_render_shows_counters_gauges_histograms_and_read_values() -> None:

@@ -13,7 +13,7 @@ from rookery.broker.handlers import list_offsets, record_work
 from rookery.broker.handlers.record_work import RecordWorkInThreads, Turns
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.core.errors import ErrorCode, InvalidRecordError
-from rookery.core.wire import record
+from rookery.core.wire import records
 from rookery.core.wire import records as wire_records
 from rookery.core.wire.compression import Codec
 from rookery.core.wire.records import Record, build_batch, read_header
@@ -124,7 +124,7 @@ async def test_clients_take_turns_however_many_connections_they_have() -> None:
 def readers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads in which records of batches were looked at."""
     found: list[threading.Thread] = []
-    outline = record.outline_records
+    outline = records.outline_records
 
     def noted(*arguments: Any) -> Any:
         found.append(threading.current_thread())

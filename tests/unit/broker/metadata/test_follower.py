@@ -15,7 +15,7 @@ from rookery.controller.raft.batches import data_batch
 from rookery.proto import raft_pb2 as pb
 from tests.unit.controller.raft_driver.nodes import CLUSTER_ID, Member, Nodes, Words, nodes, until
 from tests.unit.controller.raft_driver.test_node import snapshot, words
-from tests.unit.core.net.test_grpc_channel import UNKNOWN
+from tests.unit.core.net.test_control import UNKNOWN
 
 
 @asynccontextmanager

@@ -5,8 +5,7 @@ from uuid import UUID
 import pytest
 
 from rookery.broker.node.failover_metrics import Failovers
-from rookery.core.metadata.changes import Changes, PartitionChange
-from rookery.core.metadata.image import EMPTY, Partition
+from rookery.core.metadata.image import EMPTY, Changes, Partition, PartitionChange
 from rookery.core.metrics import Metrics
 from rookery.core.testing.clock import ManualClock
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rookery.client.spark.encoder import OVERHEAD, encode, parts, rows_of, sizes_of
 from rookery.client.spark.schema import HEADERS
-from rookery.core.wire.record import Record, RecordHeader, encode_records
+from rookery.core.wire.records import Record, RecordHeader, encode_records
 
 FIELDS = st.none() | st.binary(max_size=300)
 HEADER_LISTS = st.none() | st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3)

@@ -17,7 +17,7 @@ from rookery.core.log import LogDirFailed
 from rookery.core.metadata_log import METADATA_LOG
 from rookery.core.testing.disk import MemoryDisk
 from tests.unit.controller.raft_driver.nodes import FAST, Member, Nodes, nodes, until
-from tests.unit.core.net.test_grpc_channel import UNKNOWN
+from tests.unit.core.net.test_control import UNKNOWN
 
 
 def words(first: int, count: int) -> list[bytes]:

@@ -10,7 +10,7 @@ import pytest
 
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.features import RELEASE
-from rookery.core.net.grpc_channel import bind, open_channel
+from rookery.core.net.control import bind, open_channel
 from rookery.proto import raft_pb2 as pb
 from rookery.proto.raft_pb2_grpc import RaftStub
 from tests.unit.controller.raft_driver.nodes import CLUSTER_ID, Member, nodes, until

@@ -7,7 +7,7 @@ import grpc.aio
 import pytest
 from google.protobuf.message import Message
 
-from rookery.core.net.grpc_channel import open_channel
+from rookery.core.net.control import open_channel
 from rookery.core.net.tls import Tls, read_tls
 from rookery.proto import raft_pb2 as pb
 from rookery.proto.raft_pb2_grpc import RaftStub

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from rookery.core.log import Log, LogConfig, LogCorrupt, names
-from rookery.core.log.checkpoint_file import CheckpointDamaged
-from rookery.core.log.checkpoints import read_offsets, write_offsets
+from rookery.core.log.checkpoints import CheckpointDamaged, read_offsets, write_offsets
 from rookery.core.testing.disk import MemoryDisk, PowerCut
 from rookery.core.types import TopicPartition
 from rookery.core.wire.records import Record

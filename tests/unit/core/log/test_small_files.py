@@ -7,8 +7,8 @@ import pytest
 
 from rookery.core.disk import FileDisk
 from rookery.core.log import EpochStart
-from rookery.core.log.checkpoint_file import CheckpointDamaged
 from rookery.core.log.checkpoints import (
+    CheckpointDamaged,
     decode_epochs,
     decode_offsets,
     encode_epochs,

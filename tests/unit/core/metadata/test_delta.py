@@ -5,9 +5,8 @@ from uuid import UUID
 import pytest
 
 from rookery.core.metadata import records as r
-from rookery.core.metadata.changes import Changes
 from rookery.core.metadata.delta import Delta, ReplayError
-from rookery.core.metadata.image import EMPTY, Image, LeaderRecoveryState, ResourceType
+from rookery.core.metadata.image import EMPTY, Changes, Image, LeaderRecoveryState, ResourceType
 
 T1, T2, D1, D2 = (UUID(int=number) for number in (11, 12, 21, 22))
 

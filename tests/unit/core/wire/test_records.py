@@ -14,7 +14,6 @@ from rookery.core.errors import ErrorCode, InvalidRecordError
 from rookery.core.wire.compression import Codec
 from rookery.core.wire.markers import EndMarker, build_marker, read_marker
 from rookery.core.wire.primitives import WireError
-from rookery.core.wire.record import decode_records, encode_records, outline_records, varint
 from rookery.core.wire.records import (
     HEADER_SIZE,
     InvalidRecordsError,
@@ -22,13 +21,17 @@ from rookery.core.wire.records import (
     RecordHeader,
     build_batch,
     check_records,
+    decode_records,
+    encode_records,
     offset_for_timestamp,
     offset_of_max_timestamp,
+    outline_records,
     read_header,
     read_records,
     recompress,
     rewrite_batch,
     stamp_append_time,
+    varint,
     verify,
 )
 from tests.unit.core.wire.records_strategies import (

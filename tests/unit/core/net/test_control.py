@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from rookery.core.net.grpc_channel import bind, name_is_unknown, open_channel, server_options
+from rookery.core.net.control import bind, name_is_unknown, open_channel, server_options
 from tests.cluster.quorum import free_ports
 
 AWAY_S = 10.0
