@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from rookery.broker.handlers.admin_request import decide, until_led
-from rookery.broker.handlers.mutations import Mutations
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
+from rookery.broker.quotas.charges import Mutations
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError

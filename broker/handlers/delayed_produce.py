@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from rookery.broker.log.partition_log import LeaderAppend
 from rookery.broker.replication.partition import ACKS_ALL, Partition
 from rookery.broker.server.pending import Pending
-from rookery.broker.server.topic_metrics import Traffic
+from rookery.broker.server.request_metrics import Traffic
 from rookery.core.errors import (
     KafkaError,
     KafkaStorageError,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 from rookery.broker.handlers.admin_request import decide
-from rookery.broker.handlers.mutations import Mutations
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
+from rookery.broker.quotas.charges import Mutations
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError

@@ -10,19 +10,19 @@ so that no busy partition starves the others.
 from typing import Any
 
 from rookery.broker.handlers.delayed_fetch import DelayedFetch
-from rookery.broker.handlers.fetch_account import FetchAccount
 from rookery.broker.handlers.fetch_answer import Fetch
 from rookery.broker.handlers.fetch_read import FetchRead, replica_of
 from rookery.broker.handlers.fetch_session import FIRST_EPOCH, NO_SESSION_EPOCH, Sessions, wanted_of
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.preferred_replica import PreferredReplica
+from rookery.broker.quotas.charges import FetchAccount
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
-from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.core.clock import Clock
 from rookery.core.errors import KafkaError
 from rookery.core.wire.apis.fetch import FETCH, FetchRequest, FetchResponse
@@ -79,7 +79,7 @@ class FetchHandler:
         """Followers are not clients."""
         if replica_of(request)[0] >= 0:
             return None
-        account = FetchAccount(self._client_quotas, call.who, self._sessions, self._clock.monotonic)
+        account = FetchAccount(self._client_quotas, call.who, self._clock.monotonic)
         account.cap(request)
         return account
 
@@ -103,7 +103,7 @@ class FetchHandler:
             self._locator, request, call, wanted, self._quota, self._preferred,
             in_session=session is not None, news_only=not is_full,
         )  # fmt: skip
-        return Fetch(read, wanted, session, is_full, self._metrics, account)
+        return Fetch(read, wanted, session, is_full, self._metrics, self._sessions, account)
 
     def _next_first(self, fetch: Fetch) -> int:
         if fetch.session is not None or len(fetch.wanted) < 2:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from rookery.broker.handlers.fetch_account import FetchAccount
 from rookery.broker.handlers.fetch_read import FetchRead
-from rookery.broker.handlers.fetch_session import NO_SESSION, Session, Wanted
-from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.broker.handlers.fetch_session import NO_SESSION, Session, Sessions, Wanted
+from rookery.broker.quotas.charges import FetchAccount
+from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.core.wire.apis.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 
@@ -19,6 +19,7 @@ class Fetch:
         session: Session | None,
         is_full: bool,
         metrics: TopicMetrics,
+        sessions: Sessions,
         account: FetchAccount | None = None,
     ) -> None:
         self.read = read
@@ -26,6 +27,7 @@ class Fetch:
         self.session = session
         self._is_full = is_full
         self._metrics = metrics
+        self._sessions = sessions
         self._account = account
 
     def read_again(self) -> None:
@@ -46,7 +48,7 @@ class Fetch:
         if self._account is not None:
             delay_ms = self._account.settle(read.bytes)
             if delay_ms:
-                return self._account.held(self.session, self._is_full, delay_ms)
+                return self._held_back(delay_ms)
         found = zip(self.wanted, read.data, strict=True)
         answers = [(wanted, data) for wanted, data in found if data is not None]
         self._count()
@@ -61,6 +63,16 @@ class Fetch:
             responses=_by_topic(answers),
             node_endpoints=list(read.endpoints.values()),
         )
+
+    def _held_back(self, delay_ms: int) -> FetchResponse:
+        """The answer to a client over its quota: no partition. To clients that means, where all were asked for, that
+        there is no session; where one goes on, that there is no news."""
+        session = self.session
+        if session is not None and self._is_full:
+            self._sessions.close(session.id)
+            session = None
+        session_id = session.id if session is not None else NO_SESSION
+        return FetchResponse(throttle_time_ms=delay_ms, session_id=session_id, responses=())
 
     def _count(self) -> None:
         for data, partition in zip(self.read.data, self.read.partitions, strict=True):

@@ -20,7 +20,7 @@ from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
-from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.core.clock import Clock
 from rookery.core.errors import (
     InvalidRequiredAcksError,

@@ -3,7 +3,7 @@
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.server.client import Call
 from rookery.broker.server.dispatch import Refused
-from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.wire.apis.produce import (
     BatchIndexAndErrorMessage,

@@ -52,7 +52,7 @@ from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.dispatch import Handler
 from rookery.broker.server.pending import Pending
-from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.core.clock import Clock
 from rookery.core.config import node
 from rookery.core.config.options import Settings

@@ -28,14 +28,11 @@ from rookery.broker.log.start_up import NodeIdentity
 from rookery.broker.metadata.cluster_view import ClusterView
 from rookery.broker.metadata.follower import MetadataFollower, MetadataFollowerSettings
 from rookery.broker.metadata.replicas import Replicas
-from rookery.broker.node.broker_services import Boot, LogDirService
 from rookery.broker.node.directories import DirectoryReports
-from rookery.broker.node.failover_metrics import Failovers
 from rookery.broker.node.metadata_source import LocalMetadata, MetadataSource
-from rookery.broker.node.peer_metrics import publish_peers
-from rookery.broker.node.replica_metrics import publish_replicas
-from rookery.broker.quotas.client_quotas import ClientQuotas
-from rookery.broker.quotas.metrics import publish_quotas
+from rookery.broker.node.node_metrics import publish_peers
+from rookery.broker.node.partition_metrics import Failovers, publish_replicas
+from rookery.broker.quotas.client_quotas import ClientQuotas, publish_quotas
 from rookery.broker.quotas.replication import UNLIMITED, Replica, ReplicationQuota
 from rookery.broker.quotas.usage import Window
 from rookery.broker.replication.isr import InSyncSets
@@ -45,10 +42,10 @@ from rookery.broker.replication.replica_fetcher import FIRST_PAUSE_S, FetcherSet
 from rookery.broker.replication.replica_fetchers import ReplicaFetchers
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.waiters import Waiters
+from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.tls import client_tls
-from rookery.broker.server.topic_metrics import TopicMetrics
 from rookery.controller.raft.node import RaftNode
 from rookery.core.clock import Clock
 from rookery.core.config import node as keys
@@ -73,6 +70,7 @@ from rookery.core.service import Service
 
 NO_CONTROLLER_S = 1.5
 LOOK_S = 0.1
+UNFENCE_TIMEOUT_S = 60.0
 _log = get_logger("broker")
 
 
@@ -402,3 +400,48 @@ def _housekeeping(settings: Settings) -> HousekeepingOptions:
         producer_id_expiration_ms=settings[keys.PRODUCER_ID_EXPIRATION_MS],
         log_segment_delete_delay_ms=settings[keys.LOG_SEGMENT_DELETE_DELAY_MS],
     )
+
+
+class LogDirService(Service):
+    """The log directories: recovered first, closed last, and marked clean with the epoch this broker had."""
+
+    name = "log dirs"
+
+    def __init__(self, role: "BrokerRole") -> None:
+        self._role = role
+
+    async def start(self) -> None:
+        await self._role.log_dirs.start()
+
+    async def stop(self) -> None:
+        await self._role.log_dirs.stop(self._role.lifecycle.epoch)
+        await self._role.close()
+
+
+class Boot(Service):
+    """From a process that follows the metadata log to a broker that may serve."""
+
+    name = "boot"
+
+    def __init__(self, role: "BrokerRole") -> None:
+        self._role = role
+
+    async def start(self) -> None:
+        role = self._role
+        role.lifecycle.storage_found(
+            tuple(each.directory_id for each in role.log_dirs.dirs),
+            previous_epoch=previous_epoch([each.clean_epoch for each in role.log_dirs.dirs]),
+        )
+        await role.lifecycle.register()
+        role.in_sync.broker_epoch = role.lifecycle.epoch
+        role.replicas.activate()
+        await role.replicas.settled()
+        role.lifecycle.ready()
+        await role.lifecycle.unfenced(UNFENCE_TIMEOUT_S)
+
+
+def previous_epoch(clean_epochs: list[int | None]) -> int:
+    """The epoch of the last clean shutdown, if all directories agree on one; else -1: nobody may count on what
+    this broker had."""
+    first = clean_epochs[0] if clean_epochs else None
+    return first if first is not None and all(epoch == first for epoch in clean_epochs) else -1

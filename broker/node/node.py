@@ -8,11 +8,9 @@ from random import Random
 
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.controller_role import ControllerRole
-from rookery.broker.node.disk_space import DiskSpace
 from rookery.broker.node.health import Health
-from rookery.broker.node.io_metrics import publish_io
-from rookery.broker.node.loop_lag import LoopLag
 from rookery.broker.node.metrics_dialects import publish_dialects
+from rookery.broker.node.node_metrics import DiskSpace, LoopLag, publish_io
 from rookery.controller.app import claim_metadata_folder, control_tls, controller_listener
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.config import node as keys

@@ -5,25 +5,63 @@ Each request says what it used, and is told for how many milliseconds its client
 here: a connection answers first and then rests. Pure; the clock is passed in.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 from typing import NamedTuple
 
 from immutables import Map
 
-from rookery.broker.quotas.precedence import Limit, Who, limit_of
-from rookery.broker.quotas.recent import CLIENTS_MAX, Recent
-from rookery.broker.quotas.token_bucket import TokenBucket
-from rookery.broker.quotas.usage import Usage, Window, whole_ms
+from rookery.broker.quotas.usage import CLIENTS_MAX, Recent, TokenBucket, Usage, Window, whole_ms
 from rookery.core.metadata.client_quotas import (
+    CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     IP,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
+    USER,
+    Entity,
     Quotas,
 )
+from rookery.core.metadata.image import QuotaEntity
+from rookery.core.metrics import Metrics, Sample
+
+
+class Who(NamedTuple):
+    """A client, or with an empty part all of them that have the other."""
+
+    user: str
+    client_id: str
+
+
+class Limit(NamedTuple):
+    """What those that share a quota may use of something in a second."""
+
+    key: str
+    shared_by: Who
+    bound: float
+
+
+def limit_of(quotas: Quotas, who: Who, key: str) -> Limit | None:
+    """The limit for one client, if there is any."""
+    for entity in _from_the_closest(who):
+        bound = quotas[entity].get(key) if entity in quotas else None
+        if bound is not None:
+            types = {part.type for part in entity}
+            shared_by = Who(who.user if USER in types else "", who.client_id if CLIENT_ID in types else "")
+            return Limit(key, shared_by, bound)
+    return None
+
+
+def _from_the_closest(who: Who) -> Iterator[Entity]:
+    client_ids = QuotaEntity(CLIENT_ID, who.client_id), QuotaEntity(CLIENT_ID, None)
+    for user in (QuotaEntity(USER, who.user), QuotaEntity(USER, None)):
+        for client_id in client_ids:
+            yield client_id, user
+        yield (user,)
+    for client_id in client_ids:
+        yield (client_id,)
 
 
 class Limits(NamedTuple):
@@ -206,3 +244,29 @@ def _connection_rates(quotas: Quotas) -> Iterator[tuple[str | None, float]]:
         if bound is not None:
             name = entity[0].name
             yield None if name is None else str(ip_address(name)), bound
+
+
+BYTE_RATE = "kafka_server_quota_byte_rate"
+REQUEST_TIME = "kafka_server_quota_request_time"
+THROTTLE_TIME = "kafka_server_quota_throttle_time"
+TOKENS = "kafka_server_quota_tokens"
+LABELS = ("resource", "user", "clientId")
+_BYTES = {"Produce": PRODUCER_BYTE_RATE, "Fetch": CONSUMER_BYTE_RATE}
+_TIME = {"Request": REQUEST_PERCENTAGE}
+
+
+def publish_quotas(metrics: Metrics, quotas: ClientQuotas) -> None:
+    def read(name: str, text: str, keys: dict[str, str], of: Callable[[str], Iterable[tuple[Who, float]]]) -> None:
+        def samples() -> Iterator[Sample]:
+            for resource, key in keys.items():
+                for who, value in of(key):
+                    yield (resource, *who), value
+
+        metrics.read(name, text, samples, labels=LABELS)
+
+    read(BYTE_RATE, "Bytes a second that limited clients produce and fetch.", _BYTES, quotas.rates)
+    read(REQUEST_TIME, "Percent of the loop's time that limited clients use.", _TIME, quotas.rates)
+    text = "Average throttle time of throttled requests, in milliseconds."
+    read(THROTTLE_TIME, text, _BYTES | _TIME, quotas.delays_ms)
+    text = "Partitions that limited clients may still make or delete at once."
+    read(TOKENS, text, {"ControllerMutation": CONTROLLER_MUTATION_RATE}, lambda key: quotas.tokens())

@@ -2,8 +2,9 @@
 count. Pure: times come with each call, in seconds of one clock."""
 
 from collections import deque
+from collections.abc import Callable, ItemsView
 from math import ceil
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from rookery.core.config import node
 from rookery.core.config.options import Settings
@@ -96,3 +97,72 @@ class Usage:
         if not samples:
             self._amount = 0.0  # fractions do not add up to nothing
         return number
+
+
+class TokenBucket:
+    """`bound` tokens come in a second; those of a whole window fit, and are there at first."""
+
+    __slots__ = ("_at", "_bound", "_tokens", "_window")
+
+    def __init__(self, bound: float, window: Window, now: float) -> None:
+        self._bound = bound
+        self._window = window
+        self._tokens = self._room
+        self._at = now
+
+    @property
+    def _room(self) -> float:
+        return self._bound * self._window.samples * self._window.seconds
+
+    def set_bound(self, bound: float, now: float) -> None:
+        self.tokens(now)
+        self._bound = bound
+
+    def tokens(self, now: float) -> float:
+        """What is left; less than nothing where too much was taken."""
+        self._tokens = min(self._tokens + (now - self._at) * self._bound, self._room)
+        self._at = now
+        return self._tokens
+
+    def take(self, count: float, now: float) -> None:
+        """A negative count gives back."""
+        self._tokens = min(self.tokens(now) - count, self._room)
+
+    def delay_ms(self, now: float) -> int:
+        """How long until nothing is owed."""
+        return whole_ms(max(0.0, -self.tokens(now) / self._bound))
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+CLIENTS_MAX = 10_000
+"""Clients that are told apart; of more, the one that was silent for longest is forgotten."""
+SILENCE_S = 3600.0
+"""After this time a client is forgotten in any case."""
+
+
+class Recent(Generic[K, V]):
+    """By key, the least recently used first."""
+
+    def __init__(self) -> None:
+        self._values: dict[K, tuple[V, float]] = {}
+
+    def get(self, key: K, now: float, make: Callable[[], V]) -> V:
+        """What is kept for `key`, made if there is nothing."""
+        kept = self._values.pop(key, None)
+        if kept is None:
+            self._make_room(now)
+        value = make() if kept is None else kept[0]
+        self._values[key] = value, now
+        return value
+
+    def items(self) -> ItemsView[K, V]:
+        return {key: value for key, (value, _) in self._values.items()}.items()
+
+    def _make_room(self, now: float) -> None:
+        while self._values:
+            key, (_, used_at) = next(iter(self._values.items()))
+            if len(self._values) < CLIENTS_MAX and now - used_at < SILENCE_S:
+                break
+            del self._values[key]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rookery.broker.quotas.precedence import Who
+from rookery.broker.quotas.client_quotas import Who
 from rookery.core.errors import ErrorCode
 from rookery.core.wire.primitives import Buffer
 

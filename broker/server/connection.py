@@ -21,16 +21,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from rookery.broker.quotas.charges import charge
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Awaited, Call, Client
 from rookery.broker.server.dispatch import Broken, Dispatch, Refused
-from rookery.broker.server.limits import ConnectionLimits
 from rookery.broker.server.memory import RequestMemory
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics
-from rookery.broker.server.settings import ServerSettings
+from rookery.broker.server.settings import ConnectionLimits, ServerSettings
 from rookery.broker.server.sweep import Sweep
-from rookery.broker.server.throttling import charge
 from rookery.core.clock import Scheduler, Timer
 from rookery.core.event_logging import get_logger
 from rookery.core.wire.framing import FrameReader

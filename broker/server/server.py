@@ -11,11 +11,10 @@ from typing import Any
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.dispatch import Dispatch, Handler, StartTask
-from rookery.broker.server.limits import ConnectionLimits
 from rookery.broker.server.memory import RequestMemory
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics
-from rookery.broker.server.settings import ServerSettings
+from rookery.broker.server.settings import ConnectionLimits, ServerSettings
 from rookery.broker.server.sweep import Sweep
 from rookery.broker.server.tls import server_context
 from rookery.core.config.listeners import Listener

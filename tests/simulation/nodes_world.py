@@ -224,8 +224,8 @@ class World:
                 ("rookery.broker.log.threads.ThreadPoolExecutor", self.loop.threads.executor),
                 ("rookery.broker.node.broker_role.ThreadPoolExecutor", self.loop.threads.executor),
                 ("rookery.controller.raft.engine.ThreadPoolExecutor", self.loop.threads.executor),
-                ("rookery.broker.node.disk_space.spaces", lambda folders: {}),
-                ("rookery.broker.node.loop_lag.INTERVAL_S", QUIET_S),
+                ("rookery.broker.node.node_metrics.spaces", lambda folders: {}),
+                ("rookery.broker.node.node_metrics.LAG_INTERVAL_S", QUIET_S),
                 ("rookery.controller.app.FETCH_WAIT_MS_MAX", wait_ms),
                 (
                     "rookery.broker.node.broker_role.MetadataFollowerSettings",

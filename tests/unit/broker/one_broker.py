@@ -22,9 +22,9 @@ from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.waiters import Waiters
+from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
-from rookery.broker.server.topic_metrics import TopicMetrics
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.brokers import Liveness
 from rookery.controller.state.decision import Decision

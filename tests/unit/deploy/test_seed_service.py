@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.broker.node.command import EXIT_CONFIG
-from rookery.broker.node.log_levels import read_levels, root_level
-from rookery.broker.node.settings import load_settings
+from rookery.broker.node.settings import load_settings, read_levels, root_level
 from rookery.client.cli.__main__ import main
 from rookery.core.config import node as keys
 from rookery.core.config.listeners import listeners_of

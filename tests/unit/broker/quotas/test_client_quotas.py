@@ -5,10 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from immutables import Map
 
-from rookery.broker.quotas import recent
-from rookery.broker.quotas.client_quotas import ClientQuotas
-from rookery.broker.quotas.metrics import publish_quotas
-from rookery.broker.quotas.precedence import Limit, Who, limit_of
+from rookery.broker.quotas import usage
+from rookery.broker.quotas.client_quotas import ClientQuotas, Limit, Who, limit_of, publish_quotas
 from rookery.broker.quotas.usage import Window
 from rookery.core.metadata.client_quotas import CLIENT_ID, IP, USER, Quotas, entity_of
 from rookery.core.metadata.image import QuotaEntity
@@ -202,7 +200,7 @@ def test_a_hold_has_an_end_that_fits_the_answer(clock: ManualClock) -> None:
 def test_so_many_clients_are_remembered_and_the_silent_ones_go_first(
     quotas: ClientQuotas, monkeypatch: pytest.MonkeyPatch, clock: ManualClock
 ) -> None:
-    monkeypatch.setattr(recent, "CLIENTS_MAX", 5)
+    monkeypatch.setattr(usage, "CLIENTS_MAX", 5)
     quotas.apply(quotas_of((((CLIENT_ID, None),), {KEY: 1000})))
     quotas.produced(ANN, 10_000)
     for number in range(20):

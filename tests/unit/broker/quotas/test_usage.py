@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.broker.quotas.usage import Usage, Window
+from rookery.broker.quotas.usage import TokenBucket, Usage, Window
 
 _windows = st.builds(Window, st.integers(1, 5), st.sampled_from((1, 2)))
 _uses = st.lists(st.tuples(st.integers(0, 1000), st.floats(0, 8).map(lambda x: round(x, 2))), max_size=40)
@@ -72,3 +72,33 @@ def test_who_takes_small_pieces_for_long_keeps_to_the_bound(size: int) -> None:
         total += size
         now += usage.delay_s(1000, now)
     assert 0.8 * 1000 * now < total < 1000 * (now + 11)
+
+
+@given(
+    bound=st.integers(1, 10),
+    steps=st.lists(st.tuples(st.integers(1, 200), st.floats(0, 5)), max_size=40),
+)
+def test_whoever_waits_as_told_gets_what_comes_in_what_fits_and_one_lump(
+    bound: int, steps: list[tuple[int, float]]
+) -> None:
+    window = Window(3, 1)
+    bucket, now, total = TokenBucket(bound, window, 0.0), 0.0, 0
+    for count, pause in steps:
+        now += pause
+        delay_ms = bucket.delay_ms(now)
+        assert (delay_ms > 0) == (bucket.tokens(now) < 0)
+        now += delay_ms / 1000
+        assert bucket.tokens(now) >= -1e-9, "that is when nothing is owed"
+        bucket.take(count, now)
+        total += count
+        assert total - count <= bound * (now + 3) + 1e-6
+
+
+def test_a_new_bound_keeps_what_is_owed() -> None:
+    bucket = TokenBucket(1, Window(3, 1), 0.0)
+    bucket.take(13, 0.0)
+    assert bucket.delay_ms(0.0) == 10_000
+    bucket.set_bound(5, 2.0)
+    assert bucket.tokens(2.0) == pytest.approx(-8)
+    assert bucket.delay_ms(2.0) == 1600
+    assert bucket.tokens(100.0) == 15

@@ -8,10 +8,9 @@ from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.client import Call
 from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.dispatch import Dispatch
-from rookery.broker.server.limits import ConnectionLimits
 from rookery.broker.server.memory import RequestMemory
 from rookery.broker.server.request_metrics import RequestMetrics
-from rookery.broker.server.settings import ServerSettings
+from rookery.broker.server.settings import ConnectionLimits, ServerSettings
 from rookery.broker.server.sweep import Sweep
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
 from rookery.core.wire.header import read_response_header, request_frame

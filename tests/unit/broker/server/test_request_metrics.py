@@ -2,8 +2,7 @@
 
 import pytest
 
-from rookery.broker.server.request_metrics import RequestMetrics, Times
-from rookery.broker.server.topic_metrics import TopicMetrics
+from rookery.broker.server.request_metrics import RequestMetrics, Times, TopicMetrics
 from rookery.core.metrics import Metrics
 
 

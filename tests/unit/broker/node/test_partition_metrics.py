@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from rookery.broker.node.failover_metrics import Failovers
+from rookery.broker.node.partition_metrics import Failovers
 from rookery.core.metadata.image import EMPTY, Changes, Partition, PartitionChange
 from rookery.core.metrics import Metrics
 from rookery.core.testing.clock import ManualClock

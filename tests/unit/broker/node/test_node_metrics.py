@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from rookery.broker.node.io_metrics import publish_io
+from rookery.broker.node.node_metrics import publish_io
 from rookery.core.metrics import Metrics
 
 READ = "kafka_server_kafkaserver_linux_disk_read_bytes"
