@@ -114,6 +114,11 @@ class GroupCoordinator(Service):
         known = self._cluster.image.topic(topic)
         return known.id if known is not None and partition in known.partitions else None
 
+    def topic_name_of(self, topic_id: UUID) -> str:
+        """The name of the topic with this id; empty where there is none."""
+        known = self._cluster.image.topics.get(topic_id)
+        return "" if known is None else known.name
+
     def now(self) -> Instant:
         return instant(self._clock)
 

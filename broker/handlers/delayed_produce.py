@@ -1,4 +1,4 @@
-"""A produce request that waits: with acks=all for its replicas, with acks=1 for the device if the topic
+"""A request that wrote batches and waits: with acks=all for the replicas, with acks=1 for the device if the topic
 asks."""
 
 from collections.abc import Callable, Sequence
@@ -15,13 +15,13 @@ from rookery.core.errors import (
     NotLeaderOrFollowerError,
     RequestTimedOutError,
 )
-from rookery.core.wire.apis.produce import PartitionProduceResponse, ProduceResponse
 
 
 class Written(NamedTuple):
     """A batch that is in this broker's log, and the answer that says so unless something goes wrong."""
 
-    answer: PartitionProduceResponse
+    answer: Any
+    """The part of the response that concerns its partition."""
     topic: str
     partition: Partition
     appended: LeaderAppend
@@ -37,7 +37,7 @@ class DelayedProduce:
     def __init__(
         self,
         waiting: Sequence[Written],
-        response: ProduceResponse,
+        response: Any,
         acks: int,
         refuse: Callable[[Written, KafkaError], None],
     ) -> None:

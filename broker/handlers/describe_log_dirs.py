@@ -48,7 +48,7 @@ def space_of(path: str) -> Space:
 
 
 class DescribeLogDirsHandler:
-    served = Served(DESCRIBE_LOG_DIRS, 1, 4)
+    served = Served(DESCRIBE_LOG_DIRS, 1, 5)
 
     def __init__(self, storage: Storage, space: Callable[[str], Space]) -> None:
         self._storage = storage

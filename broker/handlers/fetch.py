@@ -32,7 +32,7 @@ Outcome = FetchResponse | Pending[Any]
 
 
 class FetchHandler:
-    served = Served(FETCH, 4, 16)
+    served = Served(FETCH, 4, 18)
 
     def __init__(
         self,

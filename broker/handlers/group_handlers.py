@@ -1,8 +1,5 @@
 """The handlers of the group coordinator."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 from rookery.broker.coordination.internal_topic import CoordinatorFinder
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.handlers.delete_groups import DeleteGroupsHandler
@@ -17,14 +14,17 @@ from rookery.broker.handlers.offset_delete import OffsetDeleteHandler
 from rookery.broker.handlers.offset_fetch import OffsetFetchHandler
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.handlers.sync_group import SyncGroupHandler
-from rookery.broker.server.dispatch import Handler
+from rookery.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
+from rookery.broker.server.dispatch import Handler, StartTask
+from rookery.broker.transactions.verification import Verification
 
 
 def group_handlers(
     groups: GroupCoordinator,
     cluster: ClusterPort,
     controller: ControllerPort,
-    start_task: Callable[[Coroutine[Any, Any, Any], str], object],
+    verification: Verification,
+    start_task: StartTask,
 ) -> list[Handler]:
     finder = CoordinatorFinder(groups.topic, cluster, controller, start_task)
     return [
@@ -35,6 +35,7 @@ def group_handlers(
         LeaveGroupHandler(groups),
         OffsetCommitHandler(groups),
         OffsetFetchHandler(groups),
+        TxnOffsetCommitHandler(groups, verification, start_task),
         OffsetDeleteHandler(groups),
         DeleteGroupsHandler(groups),
         DescribeGroupsHandler(groups),

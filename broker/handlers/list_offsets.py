@@ -78,7 +78,7 @@ class LookUps:
 
 
 class ListOffsetsHandler:
-    served = Served(LIST_OFFSETS, 1, 10)
+    served = Served(LIST_OFFSETS, 1, 11)
 
     def __init__(self, locator: Locator, work: RecordWorkInThreads, start_task: StartTask) -> None:
         self._locator = locator

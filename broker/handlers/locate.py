@@ -49,6 +49,14 @@ class Locator:
             raise self._why_not(topic_id, known.name, index)
         return partition
 
+    def here(self, topic: str, index: int) -> Partition | None:
+        return self._by_name.get((topic, index))
+
+    def name_of(self, topic_id: UUID) -> str:
+        """Empty where no topic has this id."""
+        known = self._cluster.image.topics.get(topic_id)
+        return "" if known is None else known.name
+
     def _why_not(self, topic_id: UUID | None, topic: str, index: int) -> Exception:
         image = self._cluster.image
         if topic_id is None or image.partition(topic_id, index) is None:

@@ -21,15 +21,20 @@ _TOO_LARGE = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
 
+TOPIC_IDS_FROM = 10
+
 
 class OffsetCommitHandler:
-    served = Served(OFFSET_COMMIT, 2, 9)
+    served = Served(OFFSET_COMMIT, 2, 10)
 
     def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
 
     def handle(self, request: OffsetCommitRequest, call: Call) -> Any:
         groups = self._groups
+        if call.version >= TOPIC_IDS_FROM:
+            for topic in request.topics:
+                topic.name = groups.topic_name_of(topic.topic_id)
         reply: Reply[OffsetCommitResponse] = Reply(call, lambda code: _refusal(request, code), _TOO_LARGE)
         groups.run(
             request.group_id,
@@ -44,6 +49,7 @@ def _refusal(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitRespo
         topics=[
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
                     for each in topic.partitions

@@ -22,6 +22,7 @@ from rookery.core.wire.apis.offset_fetch import (
 from rookery.core.wire.served import Served
 
 SEVERAL_GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
 GROUP_ERROR_FROM = 2
 _ASK_ELSEWHERE = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.NOT_COORDINATOR,
@@ -31,13 +32,16 @@ _ASK_ELSEWHERE = {
 
 
 class OffsetFetchHandler:
-    served = Served(OFFSET_FETCH, 1, 9)
+    served = Served(OFFSET_FETCH, 1, 10)
 
     def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
 
     def handle(self, request: OffsetFetchRequest, call: Call) -> Any:
         asked = request.groups if call.version >= SEVERAL_GROUPS_FROM else [_only_group(request)]
+        if call.version >= TOPIC_IDS_FROM:
+            for topic in (topic for group in asked for topic in group.topics or ()):
+                topic.name = self._groups.topic_name_of(topic.topic_id)
         reply: Reply[OffsetFetchResponse] = Reply(call, lambda code: OffsetFetchResponse(error_code=code))
 
         def done(fetched: list[OffsetFetchResponseGroup]) -> None:

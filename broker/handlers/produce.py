@@ -5,6 +5,9 @@ where they lie, and those bytes go to the log. Only where a topic asks for it (a
 record) is a batch opened, off the loop, and then the connection's later requests wait until it is written, so
 that batches reach the log in the order in which they were sent.
 
+The first batch of a transaction in a partition waits, in the same way, until the transaction's coordinator has
+confirmed the partition, or from v12 on has added it.
+
 acks=0 has no answer; if it fails, the closed connection tells. acks=1 answers when the batch is written
 (and on the device, where the topic asks for it), acks=all when all in-sync replicas have it. Versions 0 to
 2 are advertised, since old clients judge compression by them, but not served.
@@ -16,18 +19,27 @@ from typing import Any, NamedTuple, Protocol
 from rookery.broker.handlers.delayed_produce import DelayedProduce, Written
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.produce_errors import ProduceErrors
+from rookery.broker.log.producer_state import NOT_VERIFIED, Guard
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import TopicMetrics
+from rookery.broker.transactions.verification import (
+    ADDING_PRODUCE_FROM,
+    Codes,
+    Transaction,
+    Verification,
+    told_to_producer,
+)
 from rookery.core.clock import Clock
 from rookery.core.errors import (
+    InvalidProducerIdMappingError,
     InvalidRequiredAcksError,
     InvalidTopicError,
     KafkaError,
+    NotLeaderOrFollowerError,
     TransactionalIdAuthorizationFailedError,
-    UnsupportedVersionError,
 )
 from rookery.core.metadata.topic_names import INTERNAL
 from rookery.core.wire.apis.produce import (
@@ -37,8 +49,9 @@ from rookery.core.wire.apis.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from rookery.core.wire.batch import TRANSACTIONAL
+from rookery.core.wire.batch import HEADER_SIZE, TRANSACTIONAL
 from rookery.core.wire.primitives import Buffer
+from rookery.core.wire.records import read_header, validate_produce_batch
 from rookery.core.wire.served import Served
 
 Outcome = ProduceResponse | Pending[Any] | None
@@ -56,16 +69,19 @@ class RecordWork(Protocol):
         """The batch as it is to be stored; raises KafkaError when it may not be. `client` is an address."""
 
 
-class Unopened(NamedTuple):
-    """A batch that has to be looked into before it can be written."""
+class Held(NamedTuple):
+    """A batch that has to be looked into, or asked for, before it can be written."""
 
     answer: PartitionProduceResponse
     partition: Partition
     batch: bytearray
+    leader_epoch: int
+    guard: Guard | None = None
+    """Of a batch that the transaction's coordinator is asked for."""
 
 
 class ProduceHandler:
-    served = Served(PRODUCE, 3, 11, advertise_min=0)
+    served = Served(PRODUCE, 3, 13, advertise_min=0)
 
     def __init__(
         self,
@@ -73,6 +89,7 @@ class ProduceHandler:
         waiters: Waiters[Partition],
         clock: Clock,
         record_work: RecordWork,
+        verification: Verification,
         start_task: Callable[[Coroutine[Any, Any, Any], str], Pending[Any]],
         metrics: TopicMetrics,
     ) -> None:
@@ -80,6 +97,7 @@ class ProduceHandler:
         self._waiters = waiters
         self._clock = clock
         self._record_work = record_work
+        self._verification = verification
         self._start_task = start_task
         self._metrics = metrics
 
@@ -89,6 +107,9 @@ class ProduceHandler:
         responses = []
         for topic in request.topic_data:
             name = topic.name
+            named = bool(name)
+            if not named:
+                name = self._locator.name_of(topic.topic_id)
             answers = []
             for data in topic.partition_data:
                 answer = PartitionProduceResponse(index=data.index, base_offset=-1)
@@ -98,15 +119,19 @@ class ProduceHandler:
                         raise refusal
                     if name in INTERNAL:
                         raise InvalidTopicError(f"{name} is written by its coordinator alone")
-                    self._take(run, answer, self._locator.named(name, data.index), data.records)
+                    if named:
+                        partition = self._locator.named(name, data.index)
+                    else:
+                        partition = self._locator.of(topic.topic_id, data.index)
+                    self._take(run, answer, partition, data.records)
                 except KafkaError as error:
                     self._errors(run).refuse(answer, name, error)
             responses.append(
                 TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=answers)
             )
         run.response = ProduceResponse(responses=responses)
-        if run.unopened:
-            return self._start_task(self._open(run), PRODUCE.name)
+        if run.held:
+            return self._start_task(self._write_held(run), PRODUCE.name)
         return self._answer(run)
 
     def _take(
@@ -119,11 +144,37 @@ class ProduceHandler:
         """Write one batch, or put it aside if it has to be looked into; raises KafkaError if it is
         refused."""
         if is_transactional(batch):
-            raise TransactionalIdAuthorizationFailedError("a transactional batch needs a transactional id")
-        if partition.opens_batches and self._must_open(partition, batch):
-            run.unopened.append(Unopened(answer, partition, bytearray(batch or b"")))
+            self._take_transactional(run, answer, partition, batch)
+        elif partition.opens_batches and self._must_open(partition, batch):
+            run.held.append(Held(answer, partition, bytearray(batch or b""), partition.state.leader_epoch))
         else:
             self._append(run, answer, partition, batch)
+
+    def _take_transactional(
+        self, run: "_Run", answer: PartitionProduceResponse, partition: Partition, batch: Any
+    ) -> None:
+        """Like `_take`. Nothing is asked where the transaction is open here already, nor for a retry."""
+        transactional_id = run.request.transactional_id
+        if transactional_id is None:
+            raise TransactionalIdAuthorizationFailedError("a transactional batch needs a transactional id")
+        partition.check_leader()
+        state, epoch, guard = partition.log.store.state, partition.state.leader_epoch, None
+        if not self._verification.enabled:
+            guard = NOT_VERIFIED
+        elif len(batch) >= HEADER_SIZE:
+            header = read_header(batch)
+            _, _, _, _, _, _, _, _, _, producer_id, producer_epoch, sequence, _ = header
+            if not state.is_open(producer_id, producer_epoch) and state.duplicate_of(header) is None:
+                validate_produce_batch(batch, partition.log.config.max_message_bytes)
+                adds = run.call.version >= ADDING_PRODUCE_FROM
+                guard = state.guard_for(producer_id, producer_epoch, sequence, bumps=adds, now_ms=run.now_ms)
+                run.transaction = Transaction(transactional_id, producer_id, producer_epoch, adds)
+                run.held.append(Held(answer, partition, bytearray(batch), epoch, guard))
+                return
+        if partition.opens_batches and self._must_open(partition, batch):
+            run.held.append(Held(answer, partition, bytearray(batch), epoch, guard))
+        else:
+            self._append(run, answer, partition, batch, guard)
 
     def _append(
         self,
@@ -131,10 +182,11 @@ class ProduceHandler:
         answer: PartitionProduceResponse,
         partition: Partition,
         batch: Any,  # a view into the receive buffer, or a copy: writable, since it is stamped in place
+        guard: Guard | None = None,
     ) -> None:
         """Write one batch; raises KafkaError, and then nothing was written."""
         acks = run.request.acks
-        appended = partition.append_as_leader(batch, acks, run.now_ms)
+        appended = partition.append_as_leader(batch, acks, run.now_ms, guard)
         base_offset, last_offset, answer.log_append_time_ms, answer.log_start_offset, known = appended
         answer.base_offset = base_offset
         traffic = self._metrics[partition.topic]
@@ -152,16 +204,33 @@ class ProduceHandler:
         partition.check_leader()
         return self._record_work.needed(partition, batch)
 
-    async def _open(self, run: "_Run") -> Outcome:
-        """Look into batches off the loop; write each when its turn comes."""
-        for answer, partition, batch in run.unopened:
+    async def _write_held(self, run: "_Run") -> Outcome:
+        """Ask for transactions, look into batches off the loop, and write each when its turn comes."""
+        refused = await self._ask(run)
+        for held in run.held:
+            partition = held.partition
             try:
-                prepared = await self._record_work.prepare(partition, batch, run.call.client.address)
+                code = refused.get(partition.topic_partition) if held.guard is not None else None
+                if code is not None:
+                    raise told_to_producer(code, run.call.version)
+                batch = held.batch
+                if held.guard is None or (partition.opens_batches and self._must_open(partition, batch)):
+                    batch = await self._record_work.prepare(partition, batch, run.call.client.address)
                 run.now_ms = self._clock.wall_ms()
-                self._append(run, answer, partition, prepared)
+                if held.guard is not None and held.leader_epoch != partition.state.leader_epoch:
+                    raise NotLeaderOrFollowerError(
+                        f"{partition.topic_partition} got another leader while the transaction was asked for"
+                    )
+                self._append(run, held.answer, partition, batch, held.guard)
             except KafkaError as error:
-                self._errors(run).refuse(answer, partition.topic, error)
+                self._errors(run).refuse(held.answer, partition.topic, error)
         return self._answer(run)
+
+    async def _ask(self, run: "_Run") -> Codes:
+        if run.transaction is None:
+            return {}
+        asked = {held.partition.topic_partition for held in run.held if held.guard is not None}
+        return await self._verification.ask(run.transaction, sorted(asked))
 
     def _answer(self, run: "_Run") -> Outcome:
         errors, request, response = run.errors, run.request, run.response
@@ -193,7 +262,7 @@ class ProduceHandler:
 class _Run:
     """One request on its way through its partitions."""
 
-    __slots__ = ("call", "errors", "now_ms", "request", "response", "unopened", "waiting")
+    __slots__ = ("call", "errors", "held", "now_ms", "request", "response", "transaction", "waiting")
 
     response: ProduceResponse
 
@@ -202,7 +271,8 @@ class _Run:
         self.call = call
         self.now_ms = now_ms
         self.errors: ProduceErrors | None = None
-        self.unopened: list[Unopened] = []
+        self.held: list[Held] = []
+        self.transaction: Transaction | None = None
         self.waiting: list[Written] = []
 
 
@@ -217,5 +287,18 @@ def _refusal(request: ProduceRequest) -> KafkaError | None:
     if request.acks not in _ACKS:
         return InvalidRequiredAcksError(f"acks={request.acks}")
     if request.transactional_id is not None:
-        return UnsupportedVersionError("this broker does not serve transactions yet")
+        return _refusal_of_producers(request)
+    return None
+
+
+def _refusal_of_producers(request: ProduceRequest) -> KafkaError | None:
+    """A transactional id stands for one producer."""
+    batches = (data.records for topic in request.topic_data for data in topic.partition_data)
+    producers = set()
+    for batch in batches:
+        if is_transactional(batch) and batch is not None and len(batch) >= HEADER_SIZE:
+            header = read_header(batch)
+            producers.add((header.producer_id, header.producer_epoch))
+    if len(producers) > 1:
+        return InvalidProducerIdMappingError(f"{request.transactional_id!r} sends batches of several producers")
     return None

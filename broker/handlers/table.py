@@ -45,6 +45,7 @@ from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
 from rookery.broker.handlers.unregister_broker import UnregisterBrokerHandler
 from rookery.broker.handlers.update_features import UpdateFeaturesHandler
+from rookery.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.replication.partition import Partition
@@ -53,6 +54,7 @@ from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.dispatch import Handler
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import TopicMetrics
+from rookery.broker.transactions.verification import Verification
 from rookery.core.clock import Clock
 from rookery.core.config import node
 from rookery.core.config.options import Settings
@@ -79,6 +81,8 @@ class Broker:
     leader_quota: ReplicationQuota
     """Limits followers that catch up with this broker's partitions."""
     client_quotas: ClientQuotas
+    verification: Verification
+    """Asks coordinators for transactions that write here."""
 
 
 def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
@@ -97,7 +101,10 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
     api_versions = ApiVersionsHandler(cluster)
     handlers: list[Handler] = [
         api_versions,
-        ProduceHandler(locator, broker.waiters, broker.clock, record_work, start_task, metrics),
+        ProduceHandler(
+            locator, broker.waiters, broker.clock, record_work, broker.verification, start_task, metrics
+        ),
+        WriteTxnMarkersHandler(locator, broker.waiters, broker.groups, broker.clock, settings[node.REQUEST_TIMEOUT_MS]),
         FetchHandler(
             locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, quotas, preferred
         ),
@@ -111,7 +118,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         CreatePartitionsHandler(cluster, controller, quotas),
         DescribeConfigsHandler(cluster, configs),
         DescribeClusterHandler(cluster),
-        *group_handlers(broker.groups, cluster, controller, start_task),
+        *group_handlers(broker.groups, cluster, controller, broker.verification, start_task),
         *_admin_handlers(broker, locator),
     ]
     api_versions.advertise(handler.served for handler in handlers)

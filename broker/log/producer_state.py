@@ -217,6 +217,11 @@ class ProducerState:
                 return None if stored.aborted else stored
         return None
 
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of this very epoch is open."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.txn_first_offset != NONE and entry.epoch == epoch
+
     def guard_for(
         self, producer_id: int, epoch: int, sequence: int = NONE, *, bumps: bool = False, now_ms: int = 0
     ) -> Guard | None:
@@ -225,8 +230,8 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         if entry is not None:
             _check_epoch(entry, epoch)
-            if entry.txn_first_offset != NONE and entry.epoch == epoch:
-                return None
+        if self.is_open(producer_id, epoch):
+            return None
         if self._guards is None:
             self._guards = {}
         guard = self._guards.pop(producer_id, None)
@@ -246,8 +251,8 @@ class ProducerState:
             _check_epoch(entry, batch.producer_epoch)
         held = None if self._guards is None else self._guards.get(batch.producer_id)
         if batch.transactional and guard is not NOT_VERIFIED:
-            known = entry is not None and entry.txn_first_offset != NONE and entry.epoch == batch.producer_epoch
-            if not known and (held is None or held is not guard):
+            verified = held is not None and held is guard
+            if not verified and not self.is_open(batch.producer_id, batch.producer_epoch):
                 raise InvalidTxnStateError(
                     f"producer {batch.producer_id} has no open transaction here with epoch {batch.producer_epoch}, "
                     "or it ended while the coordinator was asked for it"

@@ -46,9 +46,12 @@ from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.tls import client_tls
+from rookery.broker.transactions.verification import TIMEOUT_S as VERIFICATION_TIMEOUT_S
+from rookery.broker.transactions.verification import Verification
 from rookery.controller.raft.node import RaftNode
 from rookery.core.clock import Clock
 from rookery.core.config import node as keys
+from rookery.core.config import transactions
 from rookery.core.config.defaults import topic_defaults, topic_settings
 from rookery.core.config.listeners import Listeners
 from rookery.core.config.options import ConfigError, Settings
@@ -132,6 +135,7 @@ class BrokerRole:
             for purpose, limits in (
                 ("fetcher", PeerLimits(backoff=retry)),
                 ("lag", PeerLimits(connect_timeout_s=LAG_TIMEOUT_S)),
+                ("transactions", PeerLimits(connect_timeout_s=VERIFICATION_TIMEOUT_S)),
             )
         }
         publish_peers(metrics, self._peers)
@@ -196,6 +200,15 @@ class BrokerRole:
             interval_ms=settings[keys.LAG_INTERVAL_MS],
         )
         GroupMetrics(self.groups, lag_meter, clock).publish(metrics)
+        self.verification = Verification(
+            self.view,
+            self._peers["transactions"],
+            listener=listeners.inter_broker,
+            enabled=settings[transactions.PARTITION_VERIFICATION_ENABLE],
+            retry_ms=settings[transactions.ADD_PARTITIONS_RETRY_BACKOFF_MS],
+            retry_ms_max=settings[transactions.ADD_PARTITIONS_RETRY_BACKOFF_MAX_MS],
+        )
+        self.verification.publish(metrics)
         self.server = self._server(network, metrics)
         self.housekeeper = Housekeeper(self.log_dirs, clock, _housekeeping(settings))
         self.topic_metrics.publish(metrics)
@@ -220,6 +233,7 @@ class BrokerRole:
             boot,
             self.groups,
             lag_meter,
+            self.verification,
             self.server,
             self.housekeeper,
             *cleaners,
@@ -263,6 +277,7 @@ class BrokerRole:
             storage=self.log_dirs,
             leader_quota=self.leader_quota,
             client_quotas=self.client_quotas,
+            verification=self.verification,
         )
         return Server(
             self._listeners.clients,
@@ -313,6 +328,7 @@ class BrokerRole:
     def _reconfigure(self, settings: Settings) -> None:
         """What may change while the broker runs, besides the options that topics stand on."""
         self.leader_quota.rate = settings[keys.LEADER_REPLICATION_THROTTLED_RATE]
+        self.verification.enabled = settings[transactions.PARTITION_VERIFICATION_ENABLE]
         self.follower_quota.rate = settings[keys.FOLLOWER_REPLICATION_THROTTLED_RATE]
         try:
             self.server.limits.settings = ServerSettings.of(settings)

@@ -46,12 +46,6 @@ TABLE = Table(
         _option("log.cleaner.threads", int32(0), 1, _CLEANER),
         _option("log.cleaner.io.buffer.size", int32(0), 524_288, _CLEANER),
         _option("log.cleaner.io.buffer.load.factor", Double(), 0.9, _CLEANER),
-        _option(
-            "transaction.partition.verification.enable",
-            Boolean(),
-            True,
-            "transactions are not built yet; the value is ignored",
-        ),
         _option("log.local.retention.ms", Int(-2), -2, _TIERED),
         _option("log.local.retention.bytes", Int(-2), -2, _TIERED),
         _option("remote.fetch.max.wait.ms", int32(1), 500, _TIERED),

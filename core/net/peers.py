@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
-from rookery.core.errors import KafkaError
+from rookery.core.errors import KafkaError, UnsupportedVersionError
 from rookery.core.net.backoff import Backoff, BackoffSettings
 from rookery.core.net.connection import CONNECT_TIMEOUT_S, Connection, ConnectionLostError
 from rookery.core.net.network import Address, Network, SocketNetwork
@@ -87,6 +87,7 @@ class Peers:
         request: Req,
         *,
         timeout_s: float,
+        at_least: int = 0,
         at_most: int | None = None,
     ) -> Resp:
         """Ask one node, in the highest version that both speak. Raises OSError, ConnectionLostError, or
@@ -100,8 +101,12 @@ class Peers:
             raise ConnectionLostError(f"{host}:{port} has too many requests to answer") from None
         try:
             connection = await self.connection(address)
+            version = connection.version_for(api, at_most)
+            if version < at_least:
+                host, port = address
+                raise UnsupportedVersionError(f"{host}:{port} serves {api.name} up to version {version}")
             self.requests += 1
-            answer = await connection.request(api, connection.version_for(api, at_most), request, timeout_s)
+            answer = await connection.request(api, version, request, timeout_s)
             peer.backoff.succeeded()
             return answer
         finally:

@@ -25,6 +25,7 @@ from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
+from rookery.broker.transactions.verification import Verification
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.brokers import Liveness
 from rookery.controller.state.decision import Decision
@@ -45,6 +46,7 @@ from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.records import PartitionRecord, Record, RegisterBrokerRecord
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import Network, SocketNetwork
+from rookery.core.net.peers import Peers
 from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 
@@ -172,6 +174,9 @@ class OneBroker:
             self.executor,
         )
         self.client_quotas = ClientQuotas(self.clock.monotonic, Window.of(self.settings))
+        self.verification = Verification(
+            self.cluster, Peers("one broker", network=network, rng=self.random), listener=LISTENER
+        )
         self._serving: asyncio.Task[None] | None = None
         end = Endpoint(LISTENER, "127.0.0.1", 0)
         self.broker = Broker(
@@ -188,6 +193,7 @@ class OneBroker:
             self.storage,
             ReplicationQuota(NODE_ID, self.clock.monotonic),
             self.client_quotas,
+            self.verification,
         )
         self.server = Server(
             [Listener(LISTENER, end, end, "PLAINTEXT")],
@@ -215,6 +221,7 @@ class OneBroker:
     async def stop(self) -> None:
         await self.server.stop()
         await self.groups.stop()
+        await self.verification.stop()
         if self._serving is not None:
             self._serving.cancel()
             await asyncio.wait([self._serving])

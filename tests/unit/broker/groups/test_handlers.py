@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -142,7 +143,7 @@ def test_versions_that_are_served() -> None:
     ]
     assert {each.api.name: (each.lowest_advertised, each.max) for each in served} == {
         "FindCoordinator": (0, 6), "JoinGroup": (0, 9), "SyncGroup": (0, 5), "Heartbeat": (0, 4),
-        "LeaveGroup": (0, 5), "OffsetCommit": (2, 9), "OffsetFetch": (1, 9), "OffsetDelete": (0, 0),
+        "LeaveGroup": (0, 5), "OffsetCommit": (2, 10), "OffsetFetch": (1, 10), "OffsetDelete": (0, 0),
         "DeleteGroups": (0, 2), "DescribeGroups": (0, 6), "ListGroups": (0, 5),
     }  # fmt: skip
 
@@ -267,3 +268,27 @@ async def test_administration_in_every_version() -> None:
         answer = await client.ask(DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=[GROUP]))
         assert answer.results[0].error_code == 0
         assert (await client.ask(LIST_GROUPS, 5, ListGroupsRequest())).groups == []
+
+
+async def test_version_10_names_topics_by_id() -> None:
+    async with wire() as client:
+        topic = client.broker.cluster.image.topic("t")
+        assert topic is not None
+        for topic_id, code in ((topic.id, ErrorCode.NONE), (UUID(int=99), ErrorCode.UNKNOWN_TOPIC_ID)):
+            partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="m")
+            request = OffsetCommitRequest(
+                group_id=GROUP,
+                member_id="",
+                topics=[OffsetCommitRequestTopic(topic_id=topic_id, partitions=[partition])],
+            )
+            (answer,) = (await client.ask(OFFSET_COMMIT, 10, request)).topics
+            assert (answer.topic_id, answer.partitions[0].error_code) == (topic_id, code)
+            asked = [OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[0])]
+            groups = [OffsetFetchRequestGroup(group_id=GROUP, topics=asked)]
+            (group,) = (await client.ask(OFFSET_FETCH, 10, OffsetFetchRequest(groups=groups))).groups
+            (found,) = group.topics[0].partitions
+            assert group.topics[0].topic_id == topic_id
+            assert (found.committed_offset, found.error_code) == (-1 if code else 5, code)
+        every = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=None)])
+        (group,) = (await client.ask(OFFSET_FETCH, 10, every)).groups
+        assert [(each.topic_id, len(each.partitions)) for each in group.topics] == [(topic.id, 1)]

@@ -620,14 +620,23 @@ async def test_each_partition_of_a_request_is_answered_by_itself(broker: QuietBr
     assert codes == [[0, unknown, invalid], [unknown], [0]]
 
 
-async def test_a_transactional_request_gets_a_final_error(broker: QuietBroker) -> None:
+async def test_a_transactional_producer_may_write_outside_of_transactions(broker: QuietBroker) -> None:
     await broker.create("orders")
     request = produce_request("orders", batch_of(b"x"), acks=-1)
     request.transactional_id = "transfers"
     answer = await broker.talk().ask(PRODUCE, 11, request)
-    code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
-    assert code == ErrorCode.UNSUPPORTED_VERSION
-    assert not code.retriable
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+async def test_without_a_coordinator_no_transaction_is_written(broker: QuietBroker) -> None:
+    """The client sends the batch again; it never passes unasked."""
+    await broker.create("orders")
+    batch = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    request = produce_request("orders", batch, acks=-1)
+    request.transactional_id = "transfers"
+    answer = await broker.talk().ask(PRODUCE, 11, request)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert broker.partition("orders").log.end_offset == 0
 
 
 async def test_a_transactional_batch_needs_a_transactional_id(broker: QuietBroker) -> None:
