@@ -1,13 +1,14 @@
 """Committing and fetching offsets."""
 
 from collections.abc import Sequence
+from functools import partial
 from uuid import UUID
 
-from rookery.broker.groups.group import Group
+from rookery.broker.groups.consumer.member import Place
 from rookery.broker.groups.members import Identity
 from rookery.broker.groups.offsets import TopicIdOf, is_current
 from rookery.broker.groups.records import NO_TIMESTAMP, OffsetCommitValue, OffsetRecord
-from rookery.broker.groups.state import GroupsState
+from rookery.broker.groups.state import AnyGroup, GroupsState
 from rookery.broker.groups.step import Instant, Receiver, Step
 from rookery.core.errors import ErrorCode, GroupIdNotFoundError, IllegalGenerationError
 from rookery.core.types import TopicPartition
@@ -56,7 +57,13 @@ def commit(
         missing = GroupIdNotFoundError if version >= NO_GROUP_FROM else IllegalGenerationError
         raise missing(f"there is no group {request.group_id!r}, let alone generation {generation}")
     group = group or state.find_or_make(request.group_id)
-    group.check_commit(Identity(request.member_id, request.group_instance_id), generation, now)
+    group.check_commit(
+        Identity(request.member_id, request.group_instance_id),
+        generation,
+        now,
+        version=version,
+        places=partial(_places, request, topic_id_of),
+    )
     step = Step()
     expires = NO_TIMESTAMP
     if request.retention_time_ms >= 0:
@@ -94,7 +101,8 @@ def commit_in_transaction(
         )
     group = group or state.find_or_make(request.group_id)
     who = Identity(request.member_id, request.group_instance_id)
-    group.check_commit(who, request.generation_id, now, transactional=True)
+    places = partial(_places, request, topic_id_of)
+    group.check_commit(who, request.generation_id, now, transactional=True, places=places)
     step = Step()
     topics = []
     for topic in request.topics:
@@ -113,6 +121,16 @@ def commit_in_transaction(
         topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
     step.answer(to, TxnOffsetCommitResponse(topics=topics))
     return step
+
+
+def _places(request: OffsetCommitRequest | TxnOffsetCommitRequest, topic_id_of: TopicIdOf) -> list[Place]:
+    """The partitions that are there of those to commit."""
+    return [
+        Place(topic_id, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+        if (topic_id := topic_id_of(topic.name, each.partition_index)) is not None
+    ]
 
 
 def _refusal(partition: CommittedPartition, metadata_max_bytes: int) -> ErrorCode:
@@ -140,8 +158,10 @@ def fetch(
     state: GroupsState, request: OffsetFetchRequestGroup, topic_id_of: TopicIdOf, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """OffsetFetch for one group: what nobody committed, or was committed for a deleted topic of that name, is -1 and no
-    error."""
+    error. Raises KafkaError for a member in another epoch."""
     group = state.groups.get(request.group_id)
+    if group is not None:
+        group.check_fetch(request.member_id, request.member_epoch)
     asked: dict[tuple[str, UUID], Sequence[int]]
     if request.topics is None:
         asked = _all_topics(group, topic_id_of)
@@ -165,7 +185,7 @@ def fetch(
     )
 
 
-def _all_topics(group: Group | None, topic_id_of: TopicIdOf) -> dict[tuple[str, UUID], Sequence[int]]:
+def _all_topics(group: AnyGroup | None, topic_id_of: TopicIdOf) -> dict[tuple[str, UUID], Sequence[int]]:
     topics: dict[tuple[str, UUID], list[int]] = {}
     for partition, value in group.offsets if group is not None else ():
         topic_id = topic_id_of(*partition)
@@ -181,7 +201,7 @@ def _nothing(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchRespon
 
 
 def _fetched(
-    group: Group | None, partition: TopicPartition, topic_id_of: TopicIdOf, require_stable: bool
+    group: AnyGroup | None, partition: TopicPartition, topic_id_of: TopicIdOf, require_stable: bool
 ) -> OffsetFetchResponsePartitions:
     index = partition.partition
     if group is not None and require_stable and group.offsets.is_unstable(partition):

@@ -3,11 +3,11 @@ there may be more than fit into one batch."""
 
 from collections.abc import Callable, Iterable
 
-from rookery.broker.groups.group import Group
+from rookery.broker.groups.consumer.group import ConsumerGroup
 from rookery.broker.groups.group_state import GroupState
 from rookery.broker.groups.offsets import Since, TopicIdOf
-from rookery.broker.groups.records import NO_TIMESTAMP, GroupRecord, OffsetRecord
-from rookery.broker.groups.state import GroupsState
+from rookery.broker.groups.records import NO_TIMESTAMP, OffsetRecord
+from rookery.broker.groups.state import AnyGroup, GroupsState
 from rookery.broker.groups.step import Instant, Receiver, Step
 from rookery.broker.groups.subscription import CONSUMER
 from rookery.core.errors import ErrorCode, GroupIdNotFoundError, NonEmptyGroupError
@@ -30,7 +30,7 @@ def delete_group(state: GroupsState, group_id: str, to: Receiver) -> Step:
     if group.state is not GroupState.EMPTY:
         raise NonEmptyGroupError(f"group {group_id!r} is {group.state.value} with {len(group.members)} members")
     step = _drop(group, group.offsets.partitions())
-    step.records.append(GroupRecord(group_id, None))
+    step.records += group.tombstones()
     step.answer(to, DeletableGroupResult(group_id=group_id))
     return step
 
@@ -55,7 +55,7 @@ def delete_offsets(state: GroupsState, request: OffsetDeleteRequest, to: Receive
 
 
 def _delete_of_topic(
-    group: Group, topic: OffsetDeleteRequestTopic, step: Step, in_use: bool, topic_id_of: TopicIdOf
+    group: AnyGroup, topic: OffsetDeleteRequestTopic, step: Step, in_use: bool, topic_id_of: TopicIdOf
 ) -> OffsetDeleteResponseTopic:
     answers = []
     for asked in topic.partitions:
@@ -71,7 +71,7 @@ def _delete_of_topic(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=answers)
 
 
-def expire(state: GroupsState, group: Group, now: Instant, topic_id_of: TopicIdOf) -> Step:
+def expire(state: GroupsState, group: AnyGroup, now: Instant, topic_id_of: TopicIdOf) -> Step:
     """Drop offsets kept for long enough, or whose topic is gone, and with the last of them a group that has no
     members."""
     condition = _retention_of(group)
@@ -83,12 +83,14 @@ def expire(state: GroupsState, group: Group, now: Instant, topic_id_of: TopicIdO
     step = _drop(group, dict.fromkeys(expired))
     nothing_left = set(group.offsets.partitions()) <= set(expired)
     if group.state is GroupState.EMPTY and nothing_left and not group.expects_members:
-        step.records.append(GroupRecord(group.id, None))
+        step.records += group.tombstones()
     return step
 
 
-def _retention_of(group: Group) -> tuple[Since, frozenset[str]] | None:
+def _retention_of(group: AnyGroup) -> tuple[Since, frozenset[str]] | None:
     """From when on the retention of a group's offsets counts, and whose topics are in use; None: nothing expires."""
+    if isinstance(group, ConsumerGroup):
+        return (lambda value: value.commit_timestamp), group.subscribed_topics
     if group.protocol_type is None:
         return (lambda value: value.commit_timestamp), frozenset()
     if group.state is GroupState.EMPTY:
@@ -102,19 +104,19 @@ def _retention_of(group: Group) -> tuple[Since, frozenset[str]] | None:
     return None
 
 
-def drop_topics(group: Group, gone: Callable[[str], bool]) -> Step:
+def drop_topics(group: AnyGroup, gone: Callable[[str], bool]) -> Step:
     """Forget the offsets of topics that were deleted."""
     return _drop(group, group.offsets.of_topics(gone))
 
 
-def drop_stale(group: Group, topic_id_of: TopicIdOf) -> Step:
+def drop_stale(group: AnyGroup, topic_id_of: TopicIdOf) -> Step:
     """Forget the offsets of topics that are gone, even if another has the name now."""
     return _drop(group, group.offsets.stale(topic_id_of))
 
 
-def _drop(group: Group, partitions: Iterable[TopicPartition]) -> Step:
+def _drop(group: AnyGroup, partitions: Iterable[TopicPartition]) -> Step:
     return Step(list(_tombstones(group, partitions)), atomic=False)
 
 
-def _tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[OffsetRecord]:
+def _tombstones(group: AnyGroup, partitions: Iterable[TopicPartition]) -> list[OffsetRecord]:
     return [OffsetRecord(group.id, partition.topic, partition.partition, None) for partition in partitions]

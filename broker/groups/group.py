@@ -16,8 +16,9 @@ and sessions live in memory alone and end with their coordinator. What outlasts 
 a record that each answer which depends on it waits for, so no member acts on an assignment that could be lost.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from rookery.broker.groups.consumer.member import Place
 from rookery.broker.groups.group_state import REACHED_FROM, GroupOptions, GroupState
 from rookery.broker.groups.joining import Join, not_joined, not_synced
 from rookery.broker.groups.members import Identity, Member, Members
@@ -109,7 +110,14 @@ class Group:
             ),
         )
 
+    def tombstones(self) -> list[GroupRecord]:
+        """What makes the group go."""
+        return [GroupRecord(self.id, None)]
+
     # --- the log ----------------------------------------------------------------------------------------------
+
+    def settle(self, now: Instant) -> None:
+        """Deadlines are set where they arise."""
 
     def replay(self, value: GroupMetadataValue) -> None:
         """This is what the log has now. While the group lives, its own record changes nothing else."""
@@ -445,9 +453,19 @@ class Group:
         self._due = self.deadline
         return step
 
-    def check_commit(self, who: Identity, generation: int, now: Instant, *, transactional: bool = False) -> None:
+    def check_commit(
+        self,
+        who: Identity,
+        generation: int,
+        now: Instant,
+        *,
+        transactional: bool = False,
+        version: int = 0,
+        places: Callable[[], Iterable[Place]] = tuple,
+    ) -> None:
         """Raise unless these offsets may be committed: by a member of this generation, or, where there are no
-        members, by anybody who does not claim to be one. Counts as a sign of life."""
+        members, by anybody who does not claim to be one. Counts as a sign of life. The version of the request and the
+        partitions do not matter here."""
         self._check_alive()
         if generation < 0 and self.state is GroupState.EMPTY:
             return
@@ -459,6 +477,9 @@ class Group:
             )
         if self.state is GroupState.COMPLETING_REBALANCE and not transactional:
             raise RebalanceInProgressError(f"group {self.id!r} waits for its assignment")
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Anybody may ask for offsets."""
 
     # --- small steps ------------------------------------------------------------------------------------------
 

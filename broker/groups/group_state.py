@@ -1,4 +1,4 @@
-"""The states of a classic group, the ways between them, and the options that groups obey."""
+"""The states of groups, the ways between those of a classic group, and the options that groups obey."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -11,6 +11,10 @@ class GroupState(Enum):
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
+    ASSIGNING = "Assigning"
+    """Of the consumer protocol: a new target is due."""
+    RECONCILING = "Reconciling"
+    """Of the consumer protocol: not all members have what is meant for them."""
     DEAD = "Dead"
 
 
@@ -25,6 +29,17 @@ REACHED_FROM = {
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerOptions:
+    """What groups of the consumer protocol live by. The first three can be set for each group."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    max_size: int = 2**31 - 1
+    assignors: tuple[str, ...] = ("uniform", "range")
+
+
+@dataclass(frozen=True, slots=True)
 class GroupOptions:
     """The options that groups obey, by Kafka's names."""
 
@@ -34,3 +49,4 @@ class GroupOptions:
     max_size: int = 2**31 - 1
     offset_metadata_max_bytes: int = 4096
     offsets_retention_ms: int = 10_080 * 60_000
+    consumer: ConsumerOptions = ConsumerOptions()

@@ -34,7 +34,7 @@ def listed(state: GroupsState, states: Collection[str], kinds: Collection[str]) 
 def described(state: GroupsState, group_id: str, version: int) -> DescribedGroup:
     """DescribeGroups: metadata and assignments are shown while they are valid, in a stable group."""
     group = state.groups.get(group_id)
-    if group is None:
+    if not isinstance(group, Group):
         return not_found(group_id, version)
     stable = group.state is GroupState.STABLE
     return DescribedGroup(

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from rookery.broker.groups.coordinator import GroupCoordinator
-from rookery.broker.groups.group import Group
 from rookery.broker.groups.lag import OffsetTimes
 from rookery.broker.groups.lag_meter import LagMeter
 from rookery.broker.groups.offsets import is_current
 from rookery.broker.groups.records import OffsetCommitValue
+from rookery.broker.groups.state import AnyGroup
 from rookery.core.clock import Clock
 from rookery.core.metrics import Metrics, Sample
 from rookery.core.types import TopicPartition
@@ -54,11 +54,11 @@ class GroupMetrics:
         for group in self._each_group():
             yield (group.id,), len(group.members)
 
-    def _each_group(self) -> Iterator[Group]:
+    def _each_group(self) -> Iterator[AnyGroup]:
         for shard in self._groups.shards:
             yield from shard.groups.groups.values()
 
-    def _committed(self) -> Iterator[tuple[Group, TopicPartition, OffsetCommitValue]]:
+    def _committed(self) -> Iterator[tuple[AnyGroup, TopicPartition, OffsetCommitValue]]:
         for group in self._each_group():
             for partition, value in group.offsets:
                 if is_current(value, self._groups.topic_id_of(*partition)):

@@ -1,9 +1,10 @@
 """What stands in `__consumer_offsets`, byte for byte as Kafka writes it.
 
 A record's key begins with a number that says what kind of record it is; its value begins with the version of its
-schema. Kinds 0 and 1 are committed offsets, 2 a classic group with its members and their assignments. All other kinds
-(those of the new consumer groups, of share and streams groups) are left alone: `decode` knows nothing of them,
-compaction keeps them by their keys. A kind that is added needs a row in `_KINDS` and nothing else here.
+schema. Kinds 0 and 1 are committed offsets, 2 a classic group with its members and their assignments. Those of groups
+of the consumer protocol are in `consumer.records`. All other kinds (of share and streams groups) are left alone:
+`decode` knows nothing of them, compaction keeps them by their keys. A kind that is added needs a row in `_KINDS` and
+nothing else here.
 
 A value of None is a tombstone: the offset, or the group, is gone.
 """
@@ -13,6 +14,8 @@ from struct import Struct as Layout
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from rookery.broker.groups.consumer import records as consumer
+from rookery.broker.groups.consumer.records import ConsumerRecord
 from rookery.core.wire.message import Message
 from rookery.core.wire.primitives import NO_UUID, Buffer, WireError
 from rookery.core.wire.schema import Array, Bytes, Int32, Int64, String, Struct, Uuid, field
@@ -87,11 +90,13 @@ class GroupRecord(NamedTuple):
     value: GroupMetadataValue | None
 
 
-GroupsRecord = OffsetRecord | GroupRecord
+GroupsRecord = OffsetRecord | GroupRecord | ConsumerRecord
 
 
 def encode(record: GroupsRecord) -> tuple[bytes, bytes | None]:
     """Key and value as they are stored."""
+    if isinstance(record, ConsumerRecord):
+        return consumer.encode(record)
     if isinstance(record, OffsetRecord):
         group, topic, partition, value = record
         key = _written(_OFFSET_KEY, _OFFSET, OffsetCommitKey(group=group, topic=topic, partition=partition))
@@ -128,6 +133,7 @@ _KINDS: dict[int, Callable[[int, bytes, bytes | None], GroupsRecord]] = {
     _OFFSET_BEFORE_0_9: _offset,
     _OFFSET: _offset,
     _GROUP: _group,
+    **dict.fromkeys(map(int, consumer.Kind), consumer.decode),
 }
 
 

@@ -6,9 +6,8 @@ from typing import Any
 from rookery.broker.coordination.alarms import Alarms
 from rookery.broker.coordination.commit_queue import CommitQueue
 from rookery.broker.coordination.shard import Shard, Within, instant
-from rookery.broker.groups.group import Group
 from rookery.broker.groups.records import GroupsRecord, encode
-from rookery.broker.groups.state import GroupsState
+from rookery.broker.groups.state import AnyGroup, GroupsState
 from rookery.broker.groups.step import Step
 from rookery.broker.replication.partition import Partition
 from rookery.core.clock import Clock, Scheduler
@@ -42,7 +41,9 @@ class GroupShard(Shard[GroupsRecord]):
     def _arm(self, group_id: str) -> None:
         group = self.groups.groups.get(group_id)
         if group is not None and not self.closed:
-            self._alarms.set(group_id, group.due, instant(self._time).ms)
+            now = instant(self._time)
+            group.settle(now)
+            self._alarms.set(group_id, group.due, now.ms)
 
     def _ring(self, group_id: str) -> None:
         self.run_for(group_id, self.groups.on_time(group_id, instant(self._time)))
@@ -51,7 +52,7 @@ class GroupShard(Shard[GroupsRecord]):
         for group_id in self.groups.groups:
             self._arm(group_id)
 
-    def run_for_each(self, decide: Callable[[Group], Step]) -> None:
+    def run_for_each(self, decide: Callable[[AnyGroup], Step]) -> None:
         """Carry out a step of every group that has anything to write."""
         for group in list(self.groups.groups.values()):
             step = decide(group)

@@ -7,15 +7,26 @@ live as when the log is read after a change of leadership.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rookery.broker.groups.consumer.group import Client, ConsumerGroup, check_request
+from rookery.broker.groups.consumer.member import JOIN_EPOCH
+from rookery.broker.groups.consumer.records import ConsumerRecord, Kind
+from rookery.broker.groups.consumer.target import NoTopics, Topics
 from rookery.broker.groups.group import Group
-from rookery.broker.groups.group_state import GroupOptions, GroupState
+from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions, GroupState
 from rookery.broker.groups.joining import Join
 from rookery.broker.groups.members import Identity
 from rookery.broker.groups.offsets import NO_PRODUCER
 from rookery.broker.groups.records import GroupMetadataValue, GroupRecord, GroupsRecord, OffsetRecord
 from rookery.broker.groups.step import Instant, Receiver, Step
-from rookery.core.errors import ErrorCode, InvalidSessionTimeoutError, UnknownMemberIdError
+from rookery.core.errors import (
+    ErrorCode,
+    GroupIdNotFoundError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
+    UnknownMemberIdError,
+)
 from rookery.core.types import TopicPartition
+from rookery.core.wire.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from rookery.core.wire.apis.heartbeat import HeartbeatRequest
 from rookery.core.wire.apis.leave_group import (
     LeaveGroupRequest,
@@ -25,27 +36,54 @@ from rookery.core.wire.apis.leave_group import (
 )
 from rookery.core.wire.apis.sync_group import SyncGroupRequest
 
+AnyGroup = Group | ConsumerGroup
+
 
 class GroupsState:
-    """`new_id` makes the random part of member ids."""
+    """`new_id` makes the random part of member ids. `topics` are those of the cluster; `options_of` tells what a group
+    of the consumer protocol lives by."""
 
-    def __init__(self, options: GroupOptions, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        options: GroupOptions,
+        new_id: Callable[[], str],
+        topics: Topics | None = None,
+        options_of: Callable[[str], ConsumerOptions] | None = None,
+    ) -> None:
         self.options = options
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self._new_id = new_id
         self._in_transactions: dict[int, set[str]] = {}
         """Groups with pending offsets, by producer id."""
+        self._topics = NoTopics() if topics is None else topics
+        self._begun: dict[str, ConsumerGroup] = {}
+        """Groups whose first records are about to be written."""
+        self._options_of = options_of or (lambda group_id: options.consumer)
 
-    def find_or_make(self, group_id: str) -> Group:
+    def find_or_make(self, group_id: str) -> AnyGroup:
         group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = Group(group_id, self.options, self._new_id)
+        return self._make(group_id) if group is None else group
+
+    def _make(self, group_id: str) -> Group:
+        group = self.groups[group_id] = Group(group_id, self.options, self._new_id)
         return group
+
+    def _make_consumer(self, group_id: str) -> ConsumerGroup:
+        """A group of the consumer protocol; offsets that are already there are its own."""
+        before = self.groups.get(group_id)
+        group = self._begun.pop(group_id, None) or self._new_consumer(group_id)
+        if before is not None:
+            group.offsets = before.offsets
+        self.groups[group_id] = group
+        return group
+
+    def _new_consumer(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, self._topics, lambda: self._options_of(group_id), self._new_id)
 
     def member_group(self, group_id: str) -> Group:
         """The group of somebody who says to be a member. Raises where there is no such group."""
         group = self.groups.get(group_id)
-        if group is None:
+        if not isinstance(group, Group):
             raise UnknownMemberIdError(f"there is no group {group_id!r}")
         return group
 
@@ -61,15 +99,37 @@ class GroupsState:
                 self.find_or_make(record.group).offsets.replay(partition, record.value, at, producer_id)
             elif record.group in self.groups:
                 self.groups[record.group].offsets.replay(partition, None, at)
+        elif isinstance(record, ConsumerRecord):
+            self._replay_consumer(record)
         else:
             self._replay_group(record.group, record.value)
 
+    def _replay_consumer(self, record: ConsumerRecord) -> None:
+        """A group that had another protocol before has this one from now on."""
+        group = self.groups.get(record.group)
+        if record.value is None:
+            if isinstance(group, ConsumerGroup):
+                if record.kind is not Kind.GROUP:
+                    group.replay(record)
+                elif group.offsets:
+                    self._make(record.group).offsets = group.offsets
+                else:
+                    del self.groups[record.group]
+        elif isinstance(group, ConsumerGroup):
+            group.replay(record)
+        else:
+            self._make_consumer(record.group).replay(record)
+
     def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        if value is not None:
-            self.find_or_make(group_id).replay(value)
-            return
         group = self.groups.get(group_id)
-        if group is not None:
+        if value is not None:
+            if not isinstance(group, Group):
+                offsets = None if group is None else group.offsets
+                group = self._make(group_id)
+                group.offsets = group.offsets if offsets is None else offsets
+            group.replay(value)
+            return
+        if isinstance(group, Group):
             group.stored = None
             if not group.offsets and group.state is GroupState.EMPTY:
                 group.die()
@@ -87,6 +147,9 @@ class GroupsState:
         step = Step()
         self.groups = {id: group for id, group in self.groups.items() if group.stored or group.offsets}
         for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.settle(now)
+                continue
             begun = group.loaded(now)
             step.records += begun.records
             step.answers += begun.answers
@@ -97,7 +160,10 @@ class GroupsState:
         step = Step()
         for record in records:
             group = self.groups.get(record.group)
-            if isinstance(record, GroupRecord) and record.value is not None and group is not None:
+            self._begun.pop(record.group, None)
+            if isinstance(group, ConsumerGroup):
+                group.history.forget()
+            elif isinstance(record, GroupRecord) and record.value is not None and group is not None:
                 step.answers += group.abandon(error).answers
                 group.restore(now)
         return step
@@ -106,7 +172,8 @@ class GroupsState:
         """This coordinator is one no longer: whoever waits has to ask elsewhere."""
         step = Step()
         for group in self.groups.values():
-            step.answers += group.abandon(error).answers
+            if isinstance(group, Group):
+                step.answers += group.abandon(error).answers
         return step
 
     # --- members ----------------------------------------------------------------------------------------------
@@ -120,7 +187,10 @@ class GroupsState:
             )
         if join.member_id:
             return self.member_group(group_id).join(join, now)
-        return self.find_or_make(group_id).join(join, now)
+        group = self.find_or_make(group_id)
+        if isinstance(group, ConsumerGroup):
+            raise InconsistentGroupProtocolError(f"group {group_id!r} uses the consumer protocol")
+        return group.join(join, now)
 
     def sync(self, request: SyncGroupRequest, to: Receiver, now: Instant) -> Step:
         return self.member_group(request.group_id).sync(request, to, now)
@@ -135,7 +205,7 @@ class GroupsState:
         step = Step()
         leaving = [MemberIdentity(member_id=request.member_id)] if single else request.members
         group = self.groups.get(request.group_id)
-        if group is None:
+        if not isinstance(group, Group):
             members = [_unknown(each) for each in leaving]
         else:
             before = len(group.members)
@@ -143,6 +213,25 @@ class GroupsState:
             group.left(before, now, step)
         error = members[0].error_code if single else ErrorCode.NONE
         step.answer(to, LeaveGroupResponse(error_code=error, members=members))
+        return step
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client, to: Receiver, now: Instant
+    ) -> Step:
+        """ConsumerGroupHeartbeat. Who joins a group that is not there, or is empty, makes one of this protocol. Raises
+        KafkaError."""
+        check_request(request, version, self.options.consumer.assignors)
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group.heartbeat(request, client, to, now)
+        if request.member_epoch != JOIN_EPOCH:
+            raise GroupIdNotFoundError(f"there is no group {request.group_id!r} of the consumer protocol")
+        if group is not None and group.state is not GroupState.EMPTY:
+            raise GroupIdNotFoundError(f"group {request.group_id!r} has members of the classic protocol")
+        begun = self._begun[request.group_id] = self._new_consumer(request.group_id)
+        step = begun.heartbeat(request, client, to, now)
+        if group is not None and group.stored is not None:
+            step.records[:0] = group.tombstones()
         return step
 
     def on_time(self, group_id: str, now: Instant) -> Step:

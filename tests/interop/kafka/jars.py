@@ -20,6 +20,23 @@ def command(program: str, *, heap: str = "256m") -> list[str]:
     return [java, f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", quiet, "-cp", f"{jars}/*", program]
 
 
+def compiled(program: str) -> list[str]:
+    """The command line that runs a Java program of this folder with Kafka's classes."""
+    java, javac = needs.command("java", "Apache Kafka is one of the peers"), needs.command("javac", "part of a JDK")
+    jars = _fetched(needs.command("mvn", "it fetches Apache Kafka"))
+    source = POM.parent / f"{program}.java"
+    folder = BUILT.parent / "kafka-programs" / hashlib.sha256(POM.read_bytes() + source.read_bytes()).hexdigest()[:16]
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            words = [javac, "-d", f"{scratch}/made", "-cp", f"{jars}/*", str(source)]
+            done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=240)
+            if done.returncode != 0:
+                raise RuntimeError(f"{' '.join(words)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+            os.replace(f"{scratch}/made", folder)
+    return [java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{jars}/*", program]
+
+
 def _fetched(mvn: str) -> Path:
     folder = BUILT / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
     if not folder.exists():

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from rookery.broker.coordination.shard import Within
+from rookery.broker.groups.group import Group
 from rookery.broker.groups.joining import Join
 from rookery.broker.groups.records import GroupRecord, OffsetCommitValue, OffsetRecord, encode
 from rookery.broker.groups.shard import GroupShard
@@ -288,7 +289,9 @@ async def test_deadlines_are_kept() -> None:
         broker.groups.run(GROUP, caller, lambda state, now: state.join(GROUP, join, now))
         assert caller.response.generation_id == 1
         await until(lambda: shard.groups.groups[GROUP].state.value == "Empty")
-        assert shard.groups.groups[GROUP].generation == 2
+        group = shard.groups.groups[GROUP]
+        assert isinstance(group, Group)
+        assert group.generation == 2
 
 
 async def test_expired_offsets_are_dropped_in_the_background() -> None:

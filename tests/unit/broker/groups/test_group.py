@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.broker.groups.group import NEW_MEMBER_JOIN_TIMEOUT_MS
+from rookery.broker.groups.group import NEW_MEMBER_JOIN_TIMEOUT_MS, Group
 from rookery.broker.groups.group_state import GroupOptions
 from rookery.core.errors import ErrorCode
 from tests.unit.broker.groups.driver import RANGE, Driver, subscription
@@ -226,8 +226,9 @@ def test_line_51_a_static_member_comes_back_without_a_rebalance(driver: Driver) 
     assert codes(driver.sync(follower, 1, instance="i1").response) is ErrorCode.FENCED_INSTANCE_ID
     assert codes(driver.join(follower, instance="i1").response) is ErrorCode.FENCED_INSTANCE_ID
     assert driver.heartbeat(leader, 1, "i0") is ErrorCode.NONE
-    stored = driver.reload().groups["g"].members
-    assert [member.id for member in stored] == [leader, response.member_id]
+    stored = driver.reload().groups["g"]
+    assert isinstance(stored, Group)
+    assert [member.id for member in stored.members] == [leader, response.member_id]
 
 
 def test_line_51_a_leader_comes_back_and_skips_the_assignment(driver: Driver) -> None:

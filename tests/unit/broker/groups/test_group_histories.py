@@ -210,7 +210,7 @@ class Histories(RuleBasedStateMachine):
     def only_current_members_may_commit(self) -> None:
         group = self.driver.state.groups.get(GROUP)
         for client in self.clients:
-            if group is None or client.generation < 0 or not client.member_id:
+            if not isinstance(group, Group) or client.generation < 0 or not client.member_id:
                 continue
             try:
                 who = Identity(client.member_id, client.instance)
@@ -226,7 +226,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def stored_generations_never_go_back(self) -> None:
         group = self.driver.state.groups.get(GROUP)
-        if group is not None and group.stored is not None:
+        if isinstance(group, Group) and group.stored is not None:
             assert group.stored.generation >= self.newest
             self.newest = group.stored.generation
 
@@ -245,9 +245,10 @@ class Histories(RuleBasedStateMachine):
         if not self.clients:
             assert group is None or group.state.value == "Empty"
             return
-        assert group is not None
+        assert isinstance(group, Group)
         assert group.state.value == "Stable"
-        assert {member.id for member in group.members} == {client.member_id for client in self.clients}
+        there = {client.member_id for client in self.clients}
+        assert {member.id for member in group.members} == there, "one was evicted"
         owned = [partition for client in self.clients for partition in client.owned or ()]
         assert sorted(owned) == list(range(PARTITIONS))
 

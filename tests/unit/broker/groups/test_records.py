@@ -126,7 +126,7 @@ def test_an_offset_that_expires_is_stored_in_the_version_that_can_say_so() -> No
     assert decode(*encode(record)) == record
 
 
-@pytest.mark.parametrize("kind", range(3, 24))
+@pytest.mark.parametrize("kind", [*range(9, 16), *range(17, 24)])
 def test_kinds_that_are_not_known_are_left_alone(kind: int) -> None:
     assert decode(kind.to_bytes(2, "big") + b"\0\1g", b"\0\0anything") is None
 

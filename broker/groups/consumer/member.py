@@ -1,0 +1,138 @@
+"""A member of a group of the consumer protocol: what it subscribes to, and where it stands on its way to its target."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from rookery.broker.groups.consumer.records import (
+    CurrentPartitions,
+    CurrentValue,
+    MemberTargetValue,
+    MemberValue,
+    TargetPartitions,
+)
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+"""A static member leaves, and will be back."""
+
+
+class Place(NamedTuple):
+    """One partition, by the id of its topic."""
+
+    topic_id: UUID
+    partition: int
+
+
+Places = frozenset[Place]
+Held = Mapping[Place, int]
+"""Partitions with the member epoch in which each was assigned."""
+NOTHING: Places = frozenset()
+
+
+class MemberState(IntEnum):
+    """As stored. A member gives up partitions, waits for those others give up, or has all that is meant for it."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """What a member has. `pending` are partitions it has to give up before it goes on."""
+
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = JOIN_EPOCH
+    state: MemberState = MemberState.STABLE
+    assigned: Held = field(default_factory=dict)
+    pending: Held = field(default_factory=dict)
+
+    def reached(self, assignment_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == assignment_epoch
+
+    def stored(self) -> CurrentValue:
+        return CurrentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=self.state,
+            assigned_partitions=_stored(self.assigned),
+            partitions_pending_revocation=_stored(self.pending),
+        )
+
+    @staticmethod
+    def restored(value: CurrentValue) -> "Current":
+        """A state that is not known here is that of a member which has to show what it gave up."""
+        known = value.state in tuple(MemberState)
+        return Current(
+            value.member_epoch,
+            value.previous_member_epoch,
+            MemberState(value.state) if known else MemberState.UNREVOKED_PARTITIONS,
+            _restored(value.assigned_partitions, value.member_epoch),
+            _restored(value.partitions_pending_revocation, value.member_epoch),
+        )
+
+
+@dataclass(slots=True)
+class Member:
+    """`about` and `current` are what the log has; each is replaced whole."""
+
+    id: str
+    about: MemberValue
+    current: Current = field(default_factory=Current)
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.about.instance_id
+
+    @property
+    def is_classic(self) -> bool:
+        """It speaks JoinGroup, SyncGroup and Heartbeat."""
+        return self.about.classic is not None
+
+
+def by_topic(places: Iterable[Place]) -> dict[UUID, list[int]]:
+    """Both in order, so that equal sets look alike."""
+    topics: dict[UUID, list[int]] = {}
+    for topic_id, partition in sorted(places):
+        topics.setdefault(topic_id, []).append(partition)
+    return topics
+
+
+def places_of(topics: Iterable[Any]) -> Places:
+    """From anything with topic ids and partitions, as requests and records have it."""
+    return frozenset(Place(each.topic_id, index) for each in topics for index in each.partitions)
+
+
+def target_value(places: Places) -> MemberTargetValue:
+    return MemberTargetValue(
+        topic_partitions=[
+            TargetPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic(places).items()
+        ]
+    )
+
+
+def _stored(held: Held) -> list[CurrentPartitions]:
+    return [
+        CurrentPartitions(
+            topic_id=topic_id,
+            partitions=indexes,
+            assignment_epochs=[held[Place(topic_id, index)] for index in indexes],
+        )
+        for topic_id, indexes in by_topic(held).items()
+    ]
+
+
+def _restored(topics: Sequence[CurrentPartitions], member_epoch: int) -> dict[Place, int]:
+    """Records of earlier releases have no assignment epochs: the member's epoch is the strictest there can be."""
+    held = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs
+        if len(epochs) != len(topic.partitions):
+            epochs = [member_epoch] * len(topic.partitions)
+        for index, epoch in zip(topic.partitions, epochs, strict=True):
+            held[Place(topic.topic_id, index)] = epoch
+    return held
