@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from rookery.broker.coordination.step import Receiver
 from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
 from rookery.core.errors import ErrorCode, KafkaError
 
+A = TypeVar("A")
 R = TypeVar("R")
 
 _E = ErrorCode
@@ -66,3 +68,19 @@ class Reply(Generic[R]):
             return self._response
         self._pending = Pending(blocks=blocks)
         return self._pending
+
+
+class Converted(Generic[A, R]):
+    """Somebody who waits for an answer in another form."""
+
+    __slots__ = ("_convert", "_to")
+
+    def __init__(self, to: Receiver, convert: Callable[[A], R]) -> None:
+        self._to = to
+        self._convert = convert
+
+    def complete(self, response: A) -> None:
+        self._to.complete(self._convert(response))
+
+    def refuse(self, error: KafkaError) -> None:
+        self._to.refuse(error)

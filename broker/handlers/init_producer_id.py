@@ -1,13 +1,14 @@
-"""InitProducerId (22): an id for an idempotent producer, out of the block the controller gave this broker."""
+"""InitProducerId (22): an id for an idempotent producer, or the next epoch of a transactional one."""
 
-from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
-from rookery.broker.handlers.ports import ControllerPort
+from rookery.broker.coordination.reply import Converted, Reply
 from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
-from rookery.core.errors import ErrorCode, KafkaError
-from rookery.core.event_logging import get_logger
+from rookery.broker.transactions.coordinator import TransactionCoordinator
+from rookery.broker.transactions.transaction import Producer
+from rookery.core.errors import ErrorCode, InvalidRequestError, KafkaError
 from rookery.core.wire.apis.init_producer_id import (
     INIT_PRODUCER_ID,
     InitProducerIdRequest,
@@ -15,53 +16,45 @@ from rookery.core.wire.apis.init_producer_id import (
 )
 from rookery.core.wire.served import Served
 
-_log = get_logger("broker.handlers")
+FENCED_FROM = 4
+"""Older versions know no PRODUCER_FENCED."""
+_OLD = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
 class InitProducerIdHandler:
-    """Requests that find the block empty wait together for one new block."""
+    """Requests that find this broker without producer ids wait together for a block of them."""
 
     served = Served(INIT_PRODUCER_ID, 0, 5)
 
-    def __init__(
-        self,
-        controller: ControllerPort,
-        start_task: Callable[[Coroutine[Any, Any, Any], str], Pending[Any]],
-    ) -> None:
-        self._controller = controller
-        self._start_task = start_task
-        self._ids: range = range(0)
-        self._waiting: list[tuple[Pending[Any], Call]] = []
+    def __init__(self, transactions: TransactionCoordinator) -> None:
+        self._transactions = transactions
 
-    def handle(
-        self, request: InitProducerIdRequest, call: Call
-    ) -> InitProducerIdResponse | Pending[Any]:
-        if request.transactional_id is not None:
-            return _refusal(ErrorCode.UNSUPPORTED_VERSION, call)
-        if self._ids:
-            return self._take()
-        pending: Pending[Any] = Pending()
-        self._waiting.append((pending, call))
-        if len(self._waiting) == 1:
-            self._start_task(self._refill(), "producer ids")
-        return pending
+    def handle(self, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse | Pending[Any]:
+        reply = Reply(call, _refusal, None if call.version >= FENCED_FROM else _OLD)
+        if (request.producer_id == -1) != (request.producer_epoch == -1):
+            reply.refuse(InvalidRequestError("a producer is named by its id and its epoch together"))
+        else:
+            self._transactions.ids.when_there(partial(self._decide, request, reply))
+        return reply.outcome()
 
-    def _take(self) -> InitProducerIdResponse:
-        producer_id, self._ids = self._ids[0], self._ids[1:]
-        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-
-    async def _refill(self) -> None:
-        try:
-            self._ids = await self._controller.allocate_producer_ids()
-        except KafkaError as error:
-            _log.warning("producer.ids.unavailable", reason=str(error))
-        finally:
-            waiting, self._waiting = self._waiting, []
-            for pending, call in waiting:
-                unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # clients try again
-                pending.complete(self._take() if self._ids else _refusal(unavailable, call))
+    def _decide(self, request: InitProducerIdRequest, reply: Reply[InitProducerIdResponse]) -> None:
+        to = Converted(reply, _answer)
+        if request.transactional_id is None:
+            try:
+                to.complete(Producer(self._transactions.ids.take(), 0))
+            except KafkaError as error:
+                to.refuse(error)
+            return
+        name, timeout_ms = request.transactional_id, request.transaction_timeout_ms
+        expected = Producer(request.producer_id, request.producer_epoch) if request.producer_id != -1 else None
+        self._transactions.run(
+            name, to, lambda state, now: state.init_producer_id(name, timeout_ms, expected, to, now)
+        )
 
 
-def _refusal(code: ErrorCode, call: Call) -> InitProducerIdResponse:
-    call.error(code)
+def _answer(producer: Producer) -> InitProducerIdResponse:
+    return InitProducerIdResponse(producer_id=producer.id, producer_epoch=producer.epoch)
+
+
+def _refusal(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_epoch=-1)

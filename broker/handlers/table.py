@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from rookery.broker.coordination.internal_topic import CoordinatorFinder
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.handlers.acls_disabled import acl_handlers
 from rookery.broker.handlers.alter_client_quotas import AlterClientQuotasHandler
@@ -43,6 +44,7 @@ from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
+from rookery.broker.handlers.transactions import transaction_handlers
 from rookery.broker.handlers.unregister_broker import UnregisterBrokerHandler
 from rookery.broker.handlers.update_features import UpdateFeaturesHandler
 from rookery.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
@@ -54,6 +56,7 @@ from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.dispatch import Handler
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import TopicMetrics
+from rookery.broker.transactions.coordinator import TransactionCoordinator
 from rookery.broker.transactions.verification import Verification
 from rookery.core.clock import Clock
 from rookery.core.config import node
@@ -77,6 +80,7 @@ class Broker:
     executor: Executor
     """Where single records are looked at."""
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     storage: Storage
     leader_quota: ReplicationQuota
     """Limits followers that catch up with this broker's partitions."""
@@ -112,13 +116,19 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         OffsetForLeaderEpochHandler(locator),
         DeleteRecordsHandler(locator, broker.waiters),
         MetadataHandler(cluster, auto_creation),
-        InitProducerIdHandler(controller, start_task),
+        InitProducerIdHandler(broker.transactions),
         CreateTopicsHandler(cluster, controller, configs, quotas, partitions),
         DeleteTopicsHandler(cluster, controller, quotas),
         CreatePartitionsHandler(cluster, controller, quotas),
         DescribeConfigsHandler(cluster, configs),
         DescribeClusterHandler(cluster),
         *group_handlers(broker.groups, cluster, controller, broker.verification, start_task),
+        *transaction_handlers(
+            broker.transactions,
+            broker.groups.topic,
+            CoordinatorFinder(broker.groups.topic, cluster, controller, start_task),
+            cluster,
+        ),
         *_admin_handlers(broker, locator),
     ]
     api_versions.advertise(handler.served for handler in handlers)

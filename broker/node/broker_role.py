@@ -46,6 +46,7 @@ from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.server.tls import client_tls
+from rookery.broker.transactions.coordinator import TransactionCoordinator
 from rookery.broker.transactions.verification import TIMEOUT_S as VERIFICATION_TIMEOUT_S
 from rookery.broker.transactions.verification import Verification
 from rookery.controller.raft.node import RaftNode
@@ -136,6 +137,7 @@ class BrokerRole:
                 ("fetcher", PeerLimits(backoff=retry)),
                 ("lag", PeerLimits(connect_timeout_s=LAG_TIMEOUT_S)),
                 ("transactions", PeerLimits(connect_timeout_s=VERIFICATION_TIMEOUT_S)),
+                ("markers", PeerLimits()),
             )
         }
         publish_peers(metrics, self._peers)
@@ -209,6 +211,20 @@ class BrokerRole:
             retry_ms_max=settings[transactions.ADD_PARTITIONS_RETRY_BACKOFF_MAX_MS],
         )
         self.verification.publish(metrics)
+        self.transactions = TransactionCoordinator(
+            settings,
+            self.view,
+            self.client,
+            self.partitions,
+            self.waiters,
+            clock,
+            loop,
+            self._rng,
+            self._executor,
+            self._peers["markers"],
+            listener=listeners.inter_broker,
+        )
+        self.view.add_publisher(self.transactions.publish)
         self.server = self._server(network, metrics)
         self.housekeeper = Housekeeper(self.log_dirs, clock, _housekeeping(settings))
         self.topic_metrics.publish(metrics)
@@ -232,6 +248,7 @@ class BrokerRole:
             self.lifecycle,
             boot,
             self.groups,
+            self.transactions,
             lag_meter,
             self.verification,
             self.server,
@@ -274,6 +291,7 @@ class BrokerRole:
             random=self._rng,
             executor=self._executor,
             groups=self.groups,
+            transactions=self.transactions,
             storage=self.log_dirs,
             leader_quota=self.leader_quota,
             client_quotas=self.client_quotas,

@@ -221,13 +221,9 @@ class Transaction:
         if self.state is not State.ONGOING and commit:
             raise self._not_possible(commit)
         opened_ms = self.started_ms if self.state is State.ONGOING else now_ms
+        bumped = self._bumped(new_id, BUMPING)
         return replace(
-            self,
-            state=_prepare(commit),
-            started_ms=opened_ms,
-            updated_ms=now_ms,
-            last_epoch=self.epoch,
-            **self._bumped(new_id, BUMPING),
+            bumped, state=_prepare(commit), started_ms=opened_ms, updated_ms=now_ms, last_epoch=self.epoch
         )
 
     @property
@@ -241,13 +237,8 @@ class Transaction:
 
     def fence(self, new_id: NewId, version: int, now_ms: int) -> "Transaction":
         """Abort an open transaction in an epoch above that of its producer, who is shut out by it."""
-        return replace(
-            self,
-            state=State.PREPARE_ABORT,
-            updated_ms=now_ms,
-            last_epoch=NO_EPOCH,
-            **self._bumped(new_id, version),
-        )
+        bumped = self._bumped(new_id, version)
+        return replace(bumped, state=State.PREPARE_ABORT, updated_ms=now_ms, last_epoch=NO_EPOCH)
 
     def complete(self, now_ms: int) -> "Transaction":
         """All markers are written."""
@@ -275,15 +266,16 @@ class Transaction:
     def has_expired(self, after_ms: int, now_ms: int) -> bool:
         return self.state.idle and self.updated_ms <= now_ms - after_ms
 
-    def _bumped(self, new_id: NewId, version: int) -> dict[str, int]:
+    def _bumped(self, new_id: NewId, version: int) -> "Transaction":
         """The next epoch. The last one of a producer id is for its markers alone; the next transaction gets a new id,
         where the rules know of it."""
         rotates = self.exhausted and version >= BUMPING
-        return {
-            "epoch": min(self.epoch + 1, EPOCH_MAX),
-            "next_producer_id": new_id() if rotates else NO_PRODUCER_ID,
-            "version": version,
-        }
+        return replace(
+            self,
+            epoch=min(self.epoch + 1, EPOCH_MAX),
+            next_producer_id=new_id() if rotates else NO_PRODUCER_ID,
+            version=version,
+        )
 
     # --- refusals ---------------------------------------------------------------------------------------------
 

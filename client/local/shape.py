@@ -74,6 +74,8 @@ class Shape:
         return {
             "default.replication.factor": str(min(3, self.nodes)),
             "offsets.topic.replication.factor": str(min(3, self.nodes)),
+            "transaction.state.log.replication.factor": str(min(3, self.nodes)),
+            "transaction.state.log.min.isr": "2" if self.nodes >= 3 else "1",
             "min.insync.replicas": "2" if self.nodes >= 3 else "1",
         }
 

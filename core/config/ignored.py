@@ -65,9 +65,6 @@ UNSUPPORTED: dict[str, str] = {
     "log4j.loggers": "set by KAFKA_LOG4J_LOGGERS only",
     "jmx.port": "there is no JMX: scrape /metrics at rookery.http.listener; the value is ignored",
     "jmx.hostname": "there is no JMX: scrape /metrics at rookery.http.listener; the value is ignored",
-    "transaction.state.log.replication.factor": "transactions are not built yet; the value is ignored",
-    "transaction.state.log.min.isr": "transactions are not built yet; the value is ignored",
-    "transaction.state.log.num.partitions": "transactions are not built yet; the value is ignored",
     "remote.log.storage.system.enable": "there is no tiered storage; the value is ignored",
     "leader.imbalance.per.broker.percentage": "every leader moves back if it can, as in Kafka 4; the value is ignored",
 }

@@ -15,6 +15,7 @@ from rookery.core.metadata.records import Record
 
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"
+TRANSACTION_VERSION = "transaction.version"
 FIRST_LEVEL = 1
 
 

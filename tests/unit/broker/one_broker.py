@@ -25,6 +25,7 @@ from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
+from rookery.broker.transactions.coordinator import TransactionCoordinator
 from rookery.broker.transactions.verification import Verification
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.brokers import Liveness
@@ -173,11 +174,24 @@ class OneBroker:
             self.random,
             self.executor,
         )
+        self.transactions = TransactionCoordinator(
+            self.settings,
+            self.cluster,
+            self.cluster,
+            self.partitions,
+            self.waiters,
+            self.clock,
+            asyncio.get_running_loop(),
+            self.random,
+            self.executor,
+            Peers("one broker", network=network, rng=self.random),
+            listener=LISTENER,
+        )
         self.client_quotas = ClientQuotas(self.clock.monotonic, Window.of(self.settings))
         self.verification = Verification(
             self.cluster, Peers("one broker", network=network, rng=self.random), listener=LISTENER
         )
-        self._serving: asyncio.Task[None] | None = None
+        self._serving: list[asyncio.Task[None]] = []
         end = Endpoint(LISTENER, "127.0.0.1", 0)
         self.broker = Broker(
             self.settings,
@@ -190,6 +204,7 @@ class OneBroker:
             self.random,
             self.executor,
             self.groups,
+            self.transactions,
             self.storage,
             ReplicationQuota(NODE_ID, self.clock.monotonic),
             self.client_quotas,
@@ -211,7 +226,7 @@ class OneBroker:
 
     async def start(self) -> None:
         await self.server.start()
-        self._serving = asyncio.create_task(self.groups.serve())
+        self._serving = [asyncio.create_task(service.serve()) for service in (self.groups, self.transactions)]
         self.register(self.port)
 
     def register(self, port: int) -> None:
@@ -222,9 +237,11 @@ class OneBroker:
         await self.server.stop()
         await self.groups.stop()
         await self.verification.stop()
-        if self._serving is not None:
-            self._serving.cancel()
-            await asyncio.wait([self._serving])
+        await self.transactions.stop()
+        for task in self._serving:
+            task.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving)
         self.executor.shutdown()
         for partition in self.partitions:
             partition.log.close()
@@ -247,6 +264,7 @@ class OneBroker:
             if partition_here.state != state:
                 partition_here.apply(state)
         self.groups.publish(changes)
+        self.transactions.publish(changes)
         if changes.quotas_changed:
             self.client_quotas.apply(image.quotas)
 

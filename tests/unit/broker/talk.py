@@ -133,6 +133,7 @@ class QuietBroker(OneBroker):
             self.server.quotas,
         )
         self.register(9092)
+        self._serving = [asyncio.get_running_loop().create_task(self.transactions.ids.serve())]
 
     def advance(self, seconds: float) -> None:
         self.time.advance(seconds)

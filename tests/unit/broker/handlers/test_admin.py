@@ -344,7 +344,16 @@ async def test_without_a_block_producers_are_told_to_try_again(
     assert (answer.producer_id, code.retriable) == (-1, True)
 
 
-async def test_a_transactional_id_gets_a_final_error(broker: QuietBroker) -> None:
+async def test_a_transactional_id_is_served_by_its_coordinator_alone(broker: QuietBroker) -> None:
     request = InitProducerIdRequest(transactional_id="transfers", transaction_timeout_ms=60_000)
-    code = ErrorCode((await broker.talk().ask(INIT_PRODUCER_ID, 5, request)).error_code)
-    assert (code, code.retriable) == (ErrorCode.UNSUPPORTED_VERSION, False)
+    answer = await broker.talk().ask(INIT_PRODUCER_ID, 5, request)
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.NOT_COORDINATOR, -1)
+
+
+async def test_half_a_producer_is_refused(broker: QuietBroker) -> None:
+    for producer_id, epoch in ((7, -1), (-1, 7)):
+        request = InitProducerIdRequest(
+            transactional_id="transfers", transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
+        )
+        answer = await broker.talk().ask(INIT_PRODUCER_ID, 5, request)
+        assert answer.error_code == ErrorCode.INVALID_REQUEST

@@ -63,6 +63,8 @@ def test_one_node_keeps_one_replica(tmp_path: Path) -> None:
     assert Shape("abc", tmp_path, 9092, 1, 1).defaults() == {
         "default.replication.factor": "1",
         "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
         "min.insync.replicas": "1",
     }
 

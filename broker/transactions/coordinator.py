@@ -1,0 +1,216 @@
+"""The transaction coordinator of a broker: its shards, the way of a request into one of them, and what time does."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from random import Random
+
+from rookery.broker.coordination.commit_queue import CommitQueue
+from rookery.broker.coordination.shard import Shard, instant
+from rookery.broker.coordination.shards import Shards
+from rookery.broker.coordination.step import Instant, Receiver
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
+from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.waiters import Waiters
+from rookery.broker.transactions.markers import MarkerSender
+from rookery.broker.transactions.producer_ids import ProducerIds
+from rookery.broker.transactions.records import TransactionRecord, decode, encode
+from rookery.broker.transactions.settings import transaction_options, transactions_topic
+from rookery.broker.transactions.state import Refused, Step, TransactionsState
+from rookery.broker.transactions.transaction import Markers
+from rookery.core.clock import Clock, Scheduler
+from rookery.core.config import node, transactions
+from rookery.core.config.options import Settings
+from rookery.core.errors import KafkaError
+from rookery.core.event_logging import get_logger
+from rookery.core.metadata.features import TRANSACTION_VERSION
+from rookery.core.metadata.image import Changes
+from rookery.core.net.peers import Peers
+from rookery.core.service import Service
+
+_log = get_logger("broker.transactions")
+PORTION = 100
+"""Transactions ended by their timeout before others get their turn."""
+
+Decide = Callable[[TransactionsState, Instant], Step]
+
+
+class TransactionShard(Shard[TransactionRecord]):
+    """`transactions` is what the log says; use it to decide, then `run`."""
+
+    transactions: TransactionsState
+
+
+class TransactionCoordinator(Service):
+    name = "transaction coordinator"
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: ClusterPort,
+        controller: ControllerPort,
+        partitions: Partitions,
+        waiters: Waiters[Partition],
+        clock: Clock,
+        scheduler: Scheduler,
+        random: Random,
+        executor: Executor,
+        peers: Peers,
+        *,
+        listener: str,
+    ) -> None:
+        """`listener` is where brokers reach each other."""
+        self.topic = transactions_topic(settings)
+        self.ids = ProducerIds(controller)
+        self._options = transaction_options(settings)
+        self._commit_timeout_s = settings[node.REQUEST_TIMEOUT_MS] / 1000
+        self._timeout_interval_s = settings[transactions.ABORT_TIMED_OUT_INTERVAL_MS] / 1000
+        self._expiry_interval_s = settings[transactions.REMOVE_EXPIRED_INTERVAL_MS] / 1000
+        self._cluster = cluster
+        self._waiters = waiters
+        self._clock = clock
+        self._scheduler = scheduler
+        self._peers = peers
+        self.sender = MarkerSender(
+            cluster,
+            peers,
+            scheduler,
+            random,
+            self._completion,
+            listener=listener,
+            timeout_s=settings[node.REQUEST_TIMEOUT_MS] / 1000,
+        )
+        self._shards: Shards[TransactionRecord, TransactionShard] = Shards(
+            self,
+            cluster,
+            partitions,
+            clock,
+            executor,
+            slice_bytes=settings[transactions.STATE_LOG_LOAD_BUFFER_SIZE],
+        )
+
+    # --- requests ---------------------------------------------------------------------------------------------
+
+    def run(self, transactional_id: str, reply: Receiver, decide: Decide) -> None:
+        """Decide a request about one transactional id and carry it out; `reply` gets the answer, or the reason why
+        there is none. A refusal waits like an answer: what it was decided on could still be lost."""
+        try:
+            shard = self.shard_of(transactional_id)
+        except KafkaError as error:
+            reply.refuse(error)
+            return
+        try:
+            step = decide(shard.transactions, self.now())
+        except KafkaError as error:
+            step = Step()
+            step.answer(Refused(reply, error), None)
+        shard.run(step)
+
+    def shard_of(self, transactional_id: str) -> TransactionShard:
+        """Raises where this broker does not coordinate the id, or not yet."""
+        return self._shards.shard_of(transactional_id)
+
+    @property
+    def shards(self) -> list[TransactionShard]:
+        """Those that serve now."""
+        return list(self._shards)
+
+    @property
+    def loading(self) -> bool:
+        """Whether some of this broker's shards do not serve yet."""
+        return self._shards.loading
+
+    @property
+    def version(self) -> int:
+        """The `transaction.version` that the cluster has agreed on."""
+        return self._cluster.image.features.get(TRANSACTION_VERSION, 0)
+
+    def now(self) -> Instant:
+        return instant(self._clock)
+
+    def publish(self, changes: Changes) -> None:
+        """Lead what the image says."""
+        self._shards.follow(changes.after)
+
+    # --- what makes these shards those of transactions --------------------------------------------------------
+
+    def decode(self, key: bytes | None, value: bytes | None) -> TransactionRecord | None:
+        return decode(key, value)
+
+    def shard(self, partition: Partition, epoch: int) -> TransactionShard:
+        state = TransactionsState(self._options, epoch, self.ids.take, lambda: self.version)
+        commits = CommitQueue(
+            self._waiters,
+            partition,
+            self._commit_timeout_s,
+            self._scheduler.time,
+            lambda markers: self.sender.send(shard, markers),
+        )
+        shard = TransactionShard(
+            partition,
+            epoch,
+            state,
+            lambda record: encode(record, self.version),
+            commits,
+            self._clock,
+            on_lost=self._shards.lost,
+        )
+        shard.transactions = state
+        return shard
+
+    def activated(self, shard: TransactionShard) -> None:
+        """What was under way goes on by the step that loading made."""
+
+    def _completion(self, shard: TransactionShard, markers: Markers) -> Step:
+        return shard.transactions.markers_written(markers, self.now())
+
+    # --- the service ------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.ids.serve(), name="producer ids")
+            group.create_task(self._shards.serve(), name=self._shards.name)
+            group.create_task(self.sender.serve(), name="transaction markers")
+            group.create_task(self._time_out(), name="transaction timeouts")
+            group.create_task(self._expire(), name="expiry of transactional ids")
+
+    async def stop(self) -> None:
+        await self._shards.stop()
+        self._peers.close()
+
+    async def _time_out(self) -> None:
+        while True:
+            await asyncio.sleep(self._timeout_interval_s)
+            for shard in self.shards:
+                await self.time_out_in(shard)
+
+    async def time_out_in(self, shard: TransactionShard) -> None:
+        """Abort what takes too long in one shard, in portions."""
+        for number, transactional_id in enumerate(shard.transactions.overdue(self.now())):
+            if shard.closed:
+                return
+            try:
+                step = shard.transactions.time_out(transactional_id, self.now())
+            except KafkaError as error:
+                _log.warning("transaction.not.timed.out", id=transactional_id, reason=str(error))
+                return
+            _log.info("transaction.timed.out", id=transactional_id)
+            shard.run(step)
+            if number % PORTION == PORTION - 1:
+                await asyncio.sleep(0)
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(self._expiry_interval_s)
+            for shard in self.shards:
+                self.expire_in(shard)
+                await asyncio.sleep(0)
+
+    def expire_in(self, shard: TransactionShard) -> None:
+        """Forget the ids of one shard that nobody uses any more."""
+        step = shard.transactions.expire(self.now())
+        if step.records and not shard.closed:
+            place = str(shard.partition.topic_partition)
+            _log.info("transactional.ids.expired", partition=place, ids=len(step.records))
+            shard.run(step)
