@@ -183,15 +183,20 @@ class Housekeeper(Service):
 
     def remove_later(self, partition: PartitionLog, taken: list[Segment]) -> None:
         """Remove the `*.deleted` files of segments after file.delete.delay.ms."""
-        when = self._clock.monotonic() + partition.config.file_delete_delay_ms / 1000
+        self._remove_after(partition.config.file_delete_delay_ms / 1000, partition, taken)
+
+    def _remove_after(self, delay_s: float, partition: PartitionLog, taken: list[Segment]) -> None:
+        when = self._clock.monotonic() + delay_s
         self._deletions.add(partition.log_dir, when, partial(self._remove_segments, partition, taken))
 
     async def _remove_segments(self, partition: PartitionLog, taken: list[Segment]) -> None:
         """If the partition was removed meanwhile, they go with its folder."""
+        if not partition.files.shareable:
+            await asyncio.sleep(0)  # retention, which was let in when the removal before this one ended, needs no more
         if not self._dirs.is_here(partition):
             return
         if not partition.files.shareable:
-            self.remove_later(partition, taken)
+            self._remove_after(0, partition, taken)  # with the next tick
             return
         with self._dirs.confined(partition, "removing segments of"):
             async with partition.files.shared("removal") as lease:

@@ -22,6 +22,7 @@ from rookery.core.wire.apis.list_offsets import (
     ListOffsetsTopic,
 )
 from rookery.core.wire.apis.produce import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
+from rookery.core.wire.batch import crc_of
 from rookery.core.wire.records import Record, batches, build_batch, read_records
 from tests.simulation.cluster_broker import EPOCH_MS
 from tests.simulation.cluster_loop import Process
@@ -326,6 +327,11 @@ class Consumer(Client):
         oracles.showed(place, epoch, data.high_watermark)
         content = data.records or b""
         for at, header in batches(content):
+            if crc_of(content, at, header.size) != header.crc:
+                rotten = bool(self.world.disks.rotten(place))
+                require(rotten, "S3", f"{place}: a batch with another checksum was served", header)
+                oracles.count("refused by its checksum")
+                break
             require(header.last_offset < data.high_watermark, "P14", f"{place}: read past the high watermark", header)
             for record in read_records(content, at):
                 if record.offset >= position:

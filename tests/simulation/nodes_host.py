@@ -14,11 +14,11 @@ from rookery.controller.raft.node import RaftNode
 from rookery.core.config import node as keys
 from rookery.core.config.options import Settings
 from rookery.core.disk import FolderInUseError
-from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from tests.simulation.cluster_broker import SimClock
 from tests.simulation.cluster_loop import Killed, Process
 from tests.simulation.cluster_net import HostNetwork
+from tests.simulation.nodes_disks import SimDisk
 
 if TYPE_CHECKING:
     from tests.simulation.nodes_world import World
@@ -52,7 +52,7 @@ class SimNode:
         self.host = f"n{node_id}"
         self.clock = SimClock(world.loop)
         self.clock.skew_ms = Random(f"{world.seed} skew {node_id}").randint(-1, 1) * world.swarm.skews_ms
-        self.disk = MemoryDisk(Random(f"{world.seed} disk {node_id}"), now_ms=self.clock.wall_ms)
+        self.disk = SimDisk(Random(f"{world.seed} disk {node_id}"), now_ms=self.clock.wall_ms)
         self.disk.point = world.loop.threads.point
         self.disk.threaded = True
         self.process: Process | None = None
@@ -84,6 +84,12 @@ class SimNode:
     @property
     def running(self) -> bool:
         return self.up and self.process is not None and not self.process.paused
+
+    @property
+    def is_crippled(self) -> bool:
+        """Whether a log dir is offline though its disk works again: somebody must restart the node."""
+        disk = self.disk
+        return self.role is not None and bool(self.role.log_dirs.offline) and not disk.faults and not disk.room
 
     @property
     def role(self) -> BrokerRole | None:
@@ -122,6 +128,9 @@ class SimNode:
         self.leaving = self.ready = False
         world.network.power_on(self.host)
         self.process = process = Process(self.host)
+        if self.disk.sync_failed:
+            self._doubt(self.lost_for)
+            self._doubt(self.unclean_for)
         self.disk.restart()
         process.context.run(world.loop.create_task, self._main(process), name=f"node {self.id}")
         world.trace("start", self.id)
@@ -287,6 +296,7 @@ def node_settings(world: World, node_id: int) -> Settings:
         "log.retention.check.interval.ms": swarm.retention_check_ms,
         "log.segment.delete.delay.ms": swarm.delete_delay_ms,
         "log.cleaner.backoff.ms": swarm.cleaner_ms,
+        "rookery.scrub.interval.ms": swarm.scrub_ms if "rot" in swarm.faults else 604_800_000,
         "log.cleaner.dedupe.buffer.size": 1 << 16,
         "leader.imbalance.check.interval.seconds": swarm.rebalance_s,
         "request.timeout.ms": swarm.request_timeout_ms,

@@ -42,7 +42,7 @@ from rookery.core.metadata.requests import IsrChange, IsrMember
 from rookery.core.testing.disk import MemoryDisk
 from tests.simulation.controller_rules import Violation
 from tests.simulation.nodes_run import Result, Simulation
-from tests.simulation.nodes_swarm import Swarm, draw
+from tests.simulation.nodes_swarm import DISK_FAULTS, Swarm, draw
 
 NEVER_S = 1_000_000.0
 LOSS = (
@@ -94,6 +94,7 @@ def _with(
     """These faults and this work for sure, often; other settings as given; no topic that may lose records."""
 
     def aim(swarm: Swarm) -> None:
+        swarm.faults = {each: often for each, often in swarm.faults.items() if each not in DISK_FAULTS}
         swarm.faults.update(dict.fromkeys(faults, 4.0))
         swarm.work.update(dict.fromkeys(work, 4.0))
         swarm.duration_s, swarm.fault_s = 12.0, min(swarm.fault_s, 1.5)

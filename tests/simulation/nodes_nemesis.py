@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ class Nemesis:
         world.calm = True
         world.trace("heal")
         world.network.heal()
+        world.disks.lift()
         for node in world.nodes.values():
             node.resume()
 
@@ -53,6 +55,8 @@ class Nemesis:
             back = not self._active or self._rng.random() < LOOK_S / BACK_S
             if not node.up and back and node.id != self.kept_down and not world.closing:
                 node.start()
+            elif node.is_crippled and back:
+                node.stop()
         world.oracles.check_all()
         world.loop.call_later(self._look_s, self._look_after, context=NOBODY)
 
@@ -210,6 +214,23 @@ class Nemesis:
         one, other = self._rng.sample(self._hosts(), 2)
         self._world.network.slow(one, other, self._rng.choice((0.05, 0.3, 1.0)))
         self._heal_later()
+
+    # --- disks -----------------------------------------------------------------------------------------------
+
+    def _later(self, act: Callable[..., None], *args: object) -> None:
+        delay = self._rng.expovariate(1.0) * self._world.swarm.heal_s
+        self._world.loop.call_later(delay, act, *args, context=NOBODY)
+
+    def disk_error(self) -> None:
+        node, disks = self._any(), self._world.disks
+        self._later(disks.heal, node, disks.fail(node))
+
+    def disk_full(self) -> None:
+        node, disks = self._any(), self._world.disks
+        self._later(disks.empty, node, disks.fill(node))
+
+    def rot(self) -> None:
+        self._world.disks.rot()
 
     # --- several in a row, for planted bugs that need them ---------------------------------------------------
 

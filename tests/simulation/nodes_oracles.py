@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.core.errors import KafkaStorageError
 from rookery.core.metadata import image as im
 from rookery.core.metadata_log import CommittedBatch
 from rookery.core.types import TopicPartition
 from rookery.core.wire.records import batches, read_records
 from tests.simulation.cluster_loop import PROCESS, Process, SimTask
 from tests.simulation.cluster_oracles import _content
-from tests.simulation.controller_rules import Violation, require
+from tests.simulation.controller_rules import require
 from tests.simulation.nodes_host import Place
 
 if TYPE_CHECKING:
@@ -294,15 +295,18 @@ class Oracles:
     # --- life of a node --------------------------------------------------------------------------------------
 
     def recovered(self, node: SimNode, damaged: Mapping[TopicPartition, Exception]) -> None:
-        """No disk rots here: what was said to be durable is whole after every crash."""
+        """What was said to be durable is whole after every crash, but for what rotted or cannot be read."""
+        rotten = {rot.place.named for rot in self._world.disks.rots if rot.node is node}
         for named, error in damaged.items():
-            raise Violation(f"S4: {named} on {node.id} is damaged: {error}")
+            excused = named in rotten or node.disk.hits
+            require(excused, "S4", f"{named} on {node.id} is damaged: {error}")
 
     def stopped(self, node: SimNode, partition: Any, error: Exception) -> None:
         place = Place(partition.topic_partition.topic, partition.topic_id, partition.index)
         wanted = self._world.partition(place)
         gone = wanted is None or node.id not in wanted.replicas
-        require(gone or self.lossy(place), "P7", f"{place} on {node.id} stopped:", error)
+        failed = isinstance(error, KafkaStorageError) and node.disk.hits
+        require(gone or failed or self.lossy(place), "P7", f"{place} on {node.id} stopped:", error)
 
     def left_over(self, node: SimNode, process: Process) -> None:
         """A node that stopped in order leaves nothing behind."""
@@ -325,13 +329,14 @@ class Oracles:
         require(not listeners, "left-over", f"node {node.id}: listeners", listeners)
         links = [link for link in world.control.links if process in link.ends and link.open[link.ends.index(process)]]
         require(not links, "left-over", f"node {node.id}: control connections", len(links))
-        files = sorted(world.open_files.get(process, {}).values())
+        offline = tuple(node.role.log_dirs.offline) if node.role is not None else ()
+        files = sorted(path for path in world.open_files.get(process, {}).values() if not path.startswith(offline))
         require(not files, "left-over", f"node {node.id}: open files", files)
 
     def deleted_files(self) -> dict[str, Any]:
         """What was deleted and still lies on a disk: names, and the very files."""
         found = ((node, path) for node in self._world.nodes.values() for path in node.disk.paths())
-        gone = ((node, path) for node, path in found if path.endswith(".deleted") or "-delete/" in path)
+        gone = ((node, path) for node, path in found if _is_deleted(path))
         return {f"{node.id}:{path}": node.disk._inode(path) for node, path in gone}
 
     # --- in the end ------------------------------------------------------------------------------------------
@@ -406,6 +411,11 @@ class Oracles:
             if not self.lossy(place):
                 require(last.get(producer, -1) < int(number), "order", f"{place}@{offset}", value)
             last[producer] = int(number)
+
+
+def _is_deleted(path: str) -> bool:
+    """What is set aside stays as it was."""
+    return (path.endswith(".deleted") or "-delete/" in path) and "-stray/" not in path
 
 
 def hash_of(values: tuple[bytes, ...]) -> int:

@@ -103,6 +103,7 @@ class Simulation:
         self._go_on(1.0)
         world.quiet = True
         self._until(self.patience_s, self._clients_rest, "every client got its answer")
+        self._until(self.patience_s, world.disks.is_sound, "what rotted is rebuilt", lambda: str(world.disks.rots))
         self._until(self.patience_s, self._is_whole, "replicas are in sync and equal")
         self._until(self.patience_s, self._is_agreed, "one controller leads and all nodes know what it knows")
         self._until(self.patience_s, self._groups_rest, "groups are stable")

@@ -8,6 +8,7 @@ FAULTS = (
     "pause_controller", "isolate", "isolate_controller", "cut_pair", "cut_one_way", "cut_control", "cut_data",
     "slow_link", "jump_clock", "last_in_sync", "start_twice",
 )  # fmt: skip
+DISK_FAULTS = ("disk_error", "disk_full", "rot")
 WORK = (
     "create_topic", "delete_topic", "recreate_topic", "grow_topic", "reassign", "reassign_again", "alter_config",
     "delete_records", "elect_preferred", "drain", "leave_and_join",
@@ -96,6 +97,7 @@ class Swarm:
     heal_s: float
     duration_s: float
     skews_ms: int
+    scrub_ms: int = 5000
     faults: dict[str, float] = field(default_factory=dict)
     work: dict[str, float] = field(default_factory=dict)
     points: dict[str, float] = field(default_factory=dict)
@@ -164,6 +166,8 @@ def draw(rng: Random, *, minutes: bool = False) -> Swarm:
     swarm.faults = {each: rng.choice((0.5, 1.0, 3.0)) for each in FAULTS if rng.random() < 0.5} or {"kill": 1.0}
     swarm.work = {each: rng.choice((0.5, 1.0, 2.0)) for each in WORK if rng.random() < 0.5} or {"reassign": 1.0}
     swarm.points = {point: rng.choice((0.002, 0.01, 0.05)) for point in POINTS if rng.random() < 0.25}
+    swarm.faults |= {each: rng.choice((0.5, 1.0, 3.0)) for each in DISK_FAULTS if rng.random() < 0.3}
+    swarm.scrub_ms = rng.choice((2000, 5000, 15_000)) * (10 if days else 1)
     return swarm
 
 

@@ -31,6 +31,7 @@ from tests.simulation.cluster_net import SimNetwork
 from tests.simulation.cluster_world import OrderedSet
 from tests.simulation.controller_rules import Observer, Violation, require
 from tests.simulation.nodes_control import SimControl
+from tests.simulation.nodes_disks import DiskFaults, excused
 from tests.simulation.nodes_host import Place, SimNode
 from tests.simulation.nodes_oracles import Oracles
 from tests.simulation.nodes_swarm import Swarm, TopicPlan
@@ -78,6 +79,7 @@ class World:
         self.control.loses_reply = self._loses_reply
         self.observer = Observer(Defaults(min_insync_replicas=1))
         self.oracles = Oracles(self)
+        self.disks = DiskFaults(self, Random(f"{seed} disks"))
         self.brokers = list(swarm.brokers)
         everybody = sorted({*swarm.voters, *swarm.brokers})
         self.nodes = {n: SimNode(self, n) for n in everybody}
@@ -149,9 +151,13 @@ class World:
         return Place(log.partition.topic, topic_id, log.partition.partition) if topic_id is not None else None
 
     def exited(self, node: SimNode, error: BaseException) -> None:
-        if not self.over:
+        if self.over:
+            return
+        self.trace("failed", node.id, type(error).__name__)
+        if node.disk.hits and excused(error):
+            self.oracles.count("ended by its disk")
+        else:
             self.exits.append((node.id, error))
-            self.trace("failed", node.id, type(error).__name__)
 
     def add_node(self) -> SimNode:
         """A new broker joins."""
@@ -188,10 +194,12 @@ class World:
     def tolerates(self, place: Place, node: SimNode, *, cut: bool) -> bool:
         """Whether one more replica may stop uncleanly: with a power cut among them, fewer than min.insync."""
         partition, history = self.partition(place), self.oracles.history(place)
-        if history.unclean or history.sync or partition is None:
+        rotten = self.disks.rotten(place)
+        if history.unclean or (history.sync and not rotten) or partition is None:
             return True
-        unclean = {n for n in partition.replicas if place in self.nodes[n].unclean_for} | {node.id}
-        lost = cut or any(place in self.nodes[n].lost_for for n in partition.replicas)
+        doubtful = {n for n in partition.replicas if self.nodes[n].disk.endangered} | rotten
+        unclean = {n for n in partition.replicas if place in self.nodes[n].unclean_for} | {node.id} | doubtful
+        lost = cut or doubtful or any(place in self.nodes[n].lost_for for n in partition.replicas)
         return not lost or len(unclean) < min(history.min_insync, len(partition.replicas))
 
     def at(self, point: str) -> None:

@@ -263,6 +263,30 @@ async def test_the_housekeeper_leaves_a_log_alone_that_a_thread_changes() -> Non
     await dirs.stop(1)
 
 
+async def test_retention_between_two_removals_puts_none_of_them_off() -> None:
+    """It waits while the first is under way, and is let in when that has ended."""
+    clock, disk = ManualClock(), memory()
+    dirs = log_dirs(disk, ["/a"], config=DURABLE, clock=clock)
+    await dirs.start()
+    keeper = Housekeeper(dirs, clock, HousekeepingOptions())
+    log = await dirs.create(TP, UUID(int=1))
+    for number in range(60):
+        log.append_as_leader(batch(1, timestamp=NOW + number), 0, clock.wall_ms())
+    log.advance_high_watermark(60)
+    for offset in (20, 40):
+        log.delete_records(offset)
+        keeper.remove_later(log, log.delete_old_segments(clock.wall_ms())[0])
+    clock.advance(3600)
+    removed = asyncio.create_task(keeper.tick())
+    while log.files.idle:
+        await asyncio.sleep(0)
+    kept = asyncio.create_task(keeper.delete_old_segments())
+    await asyncio.gather(removed, kept)
+    assert not [path for path in disk.paths() if path.endswith(names.DELETED)]
+    await keeper.stop()
+    await dirs.stop(1)
+
+
 def test_a_flush_of_a_removed_replica_fails_and_nothing_else() -> None:
     storage = Storage()
     log = storage.create(TP, 1, 4, "old")
