@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rookery.broker.handlers.admin_request import decide, until_led
-from rookery.broker.handlers.config_entries import ConfigView
+from rookery.broker.handlers.describe_configs import ConfigView
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.quotas.charges import Mutations
 from rookery.broker.quotas.client_quotas import ClientQuotas

@@ -2,18 +2,22 @@
 
 from rookery.broker.coordination.internal_topic import CoordinatorFinder
 from rookery.broker.groups.coordinator import GroupCoordinator
-from rookery.broker.handlers.delete_groups import DeleteGroupsHandler
-from rookery.broker.handlers.describe_groups import DescribeGroupsHandler
+from rookery.broker.handlers.classic_groups import (
+    HeartbeatHandler,
+    JoinGroupHandler,
+    LeaveGroupHandler,
+    SyncGroupHandler,
+)
 from rookery.broker.handlers.find_coordinator import GROUP, FindCoordinatorHandler
-from rookery.broker.handlers.heartbeat import HeartbeatHandler
-from rookery.broker.handlers.join_group import JoinGroupHandler
-from rookery.broker.handlers.leave_group import LeaveGroupHandler
-from rookery.broker.handlers.list_groups import ListGroupsHandler
+from rookery.broker.handlers.group_admin import (
+    DeleteGroupsHandler,
+    DescribeGroupsHandler,
+    ListGroupsHandler,
+    OffsetDeleteHandler,
+)
 from rookery.broker.handlers.offset_commit import OffsetCommitHandler
-from rookery.broker.handlers.offset_delete import OffsetDeleteHandler
 from rookery.broker.handlers.offset_fetch import OffsetFetchHandler
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
-from rookery.broker.handlers.sync_group import SyncGroupHandler
 from rookery.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
 from rookery.broker.server.dispatch import Handler, StartTask
 from rookery.broker.transactions.verification import Verification

@@ -1,12 +1,33 @@
-"""Where a leader sends consumers that say in which rack they are (replica.selector.class)."""
+"""Which replica a consumer had better read from (replica.selector.class): one in its own rack, so that records do not
+cross racks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from rookery.broker.handlers.ports import ClusterPort
-from rookery.broker.replication.closest import Readable, closest
 from rookery.broker.replication.partition import Partition
 from rookery.core.config import node
 from rookery.core.config.options import Settings
+
+
+class Readable(NamedTuple):
+    """A replica that could serve a consumer at the offset it asks for."""
+
+    node_id: int
+    rack: str | None
+    log_end: int
+    behind_ms: int
+    """Since when it has not been known to have all that the leader has."""
+
+
+def closest(rack: str, leader_rack: str | None, followers: Iterable[Readable]) -> int | None:
+    """The follower to read from; None where that is the leader: it is in the rack, or nobody is. Among several the one
+    that has most."""
+    if not rack or rack == leader_rack:
+        return None
+    near = [follower for follower in followers if follower.rack == rack]
+    best = max(near, key=lambda one: (one.log_end, -one.behind_ms, one.node_id), default=None)
+    return None if best is None else best.node_id
 
 
 class PreferredReplica:

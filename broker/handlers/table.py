@@ -11,18 +11,16 @@ from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.handlers.acls_disabled import acl_handlers
 from rookery.broker.handlers.alter_client_quotas import AlterClientQuotasHandler
 from rookery.broker.handlers.alter_configs import AlterConfigsHandler
-from rookery.broker.handlers.alter_partition_reassignments import AlterPartitionReassignmentsHandler
 from rookery.broker.handlers.api_versions import ApiVersionsHandler
 from rookery.broker.handlers.auto_creation import AutoCreation
 from rookery.broker.handlers.config_changes import ConfigChanges
-from rookery.broker.handlers.config_entries import ConfigView
 from rookery.broker.handlers.create_partitions import CreatePartitionsHandler
 from rookery.broker.handlers.create_topics import CreateTopicsHandler
 from rookery.broker.handlers.delete_records import DeleteRecordsHandler
 from rookery.broker.handlers.delete_topics import DeleteTopicsHandler
 from rookery.broker.handlers.describe_client_quotas import DescribeClientQuotasHandler
 from rookery.broker.handlers.describe_cluster import DescribeClusterHandler
-from rookery.broker.handlers.describe_configs import DescribeConfigsHandler
+from rookery.broker.handlers.describe_configs import ConfigView, DescribeConfigsHandler
 from rookery.broker.handlers.describe_log_dirs import DescribeLogDirsHandler, Storage, space_of
 from rookery.broker.handlers.describe_producers import DescribeProducersHandler
 from rookery.broker.handlers.describe_quorum import DescribeQuorumHandler
@@ -36,10 +34,13 @@ from rookery.broker.handlers.incremental_alter_configs import IncrementalAlterCo
 from rookery.broker.handlers.init_producer_id import InitProducerIdHandler
 from rookery.broker.handlers.list_config_resources import ListConfigResourcesHandler
 from rookery.broker.handlers.list_offsets import ListOffsetsHandler
-from rookery.broker.handlers.list_partition_reassignments import ListPartitionReassignmentsHandler
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.metadata import MetadataHandler
 from rookery.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
+from rookery.broker.handlers.partition_reassignments import (
+    AlterPartitionReassignmentsHandler,
+    ListPartitionReassignmentsHandler,
+)
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.handlers.produce import ProduceHandler

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45): move partitions to other brokers, or (null replicas) call a move off."""
+"""Moves of partitions: AlterPartitionReassignments (45), ListPartitionReassignments (46)."""
 
 from collections import defaultdict
 
@@ -6,7 +6,13 @@ from rookery.broker.handlers.admin_request import decide
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
-from rookery.core.metadata.requests import Reassignment, ReassignPartitionsReply, ReassignPartitionsRequest
+from rookery.core.metadata.requests import (
+    ListReassignmentsRequest,
+    NamedPartition,
+    Reassignment,
+    ReassignPartitionsReply,
+    ReassignPartitionsRequest,
+)
 from rookery.core.wire.apis.alter_partition_reassignments import (
     ALTER_PARTITION_REASSIGNMENTS,
     AlterPartitionReassignmentsRequest,
@@ -14,10 +20,19 @@ from rookery.core.wire.apis.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from rookery.core.wire.apis.list_partition_reassignments import (
+    LIST_PARTITION_REASSIGNMENTS,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from rookery.core.wire.served import Served
 
 
 class AlterPartitionReassignmentsHandler:
+    """Move partitions to other brokers, or (null replicas) call a move off."""
+
     served = Served(ALTER_PARTITION_REASSIGNMENTS, 0, 1)
 
     def __init__(self, cluster: ClusterPort, controller: ControllerPort) -> None:
@@ -66,3 +81,43 @@ def _moves(request: AlterPartitionReassignmentsRequest) -> tuple[Reassignment, .
 
 def _begun(reply: ReassignPartitionsReply) -> None:
     """A move may be over before this broker hears that it began, so there is nothing to wait for."""
+
+
+class ListPartitionReassignmentsHandler:
+    """The moves that are under way, as the active controller knows them. The timeout of the request is no deadline, as
+    in Kafka: clients send 0, too."""
+
+    served = Served(LIST_PARTITION_REASSIGNMENTS, 0, 0)
+
+    def __init__(self, controller: ControllerPort) -> None:
+        self._controller = controller
+
+    async def handle(
+        self, request: ListPartitionReassignmentsRequest, call: Call
+    ) -> ListPartitionReassignmentsResponse:
+        named = tuple(
+            NamedPartition(topic.name, index)
+            for topic in request.topics or ()
+            for index in topic.partition_indexes
+        )
+        ask = ListReassignmentsRequest(named, request.topics is None)
+        try:
+            reply = await self._controller.ask(ask)
+        except KafkaError as error:
+            call.error(error.code)
+            return ListPartitionReassignmentsResponse(
+                error_code=error.code, error_message=error.message, topics=()
+            )
+        by_topic: dict[str, list[OngoingPartitionReassignment]] = defaultdict(list)
+        for move in reply.partitions:
+            by_topic[move.topic].append(
+                OngoingPartitionReassignment(
+                    partition_index=move.partition,
+                    replicas=move.replicas,
+                    adding_replicas=move.adding_replicas,
+                    removing_replicas=move.removing_replicas,
+                )
+            )
+        return ListPartitionReassignmentsResponse(
+            topics=[OngoingTopicReassignment(name=name, partitions=found) for name, found in by_topic.items()]
+        )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.broker.replication.closest import Readable, closest
+from rookery.broker.handlers.preferred_replica import Readable, closest
 
 NEAR = Readable(2, "a", log_end=10, behind_ms=0)
 FAR = Readable(3, "b", log_end=10, behind_ms=0)
