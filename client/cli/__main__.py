@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from rookery import __version__
-from rookery.client.cli.errors import CliError
+from rookery.client.errors import CliError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("rookery.client.cli.up", "start a cluster on this machine"),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from rookery.client.cli import finding
-from rookery.client.cli.errors import CliError, NotFoundError, UsageError
+from rookery.client.errors import CliError, NotFoundError, UsageError
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.net.cluster import BootstrapError, Cluster
 from rookery.core.net.connection import ConnectionLostError

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from rookery.client.cli.common import add_bootstrap, with_cluster
-from rookery.client.cli.errors import NotFoundError, UsageError
+from rookery.client.errors import NotFoundError, UsageError
 from rookery.client.reader import EARLIEST, LATEST, PartitionReader, offset_at
 from rookery.core.net.cluster import Cluster
 from rookery.core.wire.records import Record

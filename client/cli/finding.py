@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rookery.client.cli.errors import CliError, UsageError
+from rookery.client.errors import CliError, UsageError
 from rookery.client.local import cluster_file
 from rookery.client.local.cluster_file import ClusterFile, DamagedClusterFileError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rookery.client.cli import finding
 from rookery.client.cli.common import add_bootstrap
-from rookery.client.cli.errors import CliError, UsageError
+from rookery.client.errors import CliError, UsageError
 
 WHERE_CHECKPOINTS_ARE = "_checkpoint"
 

@@ -1,19 +1,47 @@
 """`rookery produce`: one record a line, from standard input or a file."""
 
 import argparse
+import asyncio
 import os
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from rookery.client.cli.blocking import interruptible
 from rookery.client.cli.common import add_bootstrap, with_cluster
-from rookery.client.cli.errors import CliError, UsageError
+from rookery.client.errors import CliError, UsageError
 from rookery.client.sender import Outgoing, Sender
 from rookery.core.net.cluster import Cluster
 from rookery.core.wire.records import Codec, RecordHeader
+
+T = TypeVar("T")
+
+
+async def interruptible(call: Callable[[], T]) -> T:
+    """What `call` returns, in a thread that nobody waits for: unlike with asyncio's own threads, Ctrl-C ends a command
+    whose `call` (a read from a terminal or a pipe) never returns."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, error: BaseException | None) -> None:
+        if not result.done():
+            result.set_exception(error) if error is not None else result.set_result(value)  # type: ignore[arg-type]
+
+    def work() -> None:
+        value, error = None, None
+        try:
+            value = call()
+        except Exception as failure:
+            error = failure
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, name="blocking", daemon=True).start()
+    return await result
+
 
 READ_BYTES = 64 * 1024
 REACH_S = 30.0

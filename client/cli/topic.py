@@ -5,7 +5,7 @@ from typing import Any
 
 from rookery.client import admin
 from rookery.client.cli.common import add_bootstrap, add_output, show, table, with_cluster
-from rookery.client.cli.errors import NotFoundError, UsageError
+from rookery.client.errors import NotFoundError, UsageError
 from rookery.core.config.loading import read_overrides
 from rookery.core.config.options import ConfigError
 from rookery.core.net.cluster import Cluster, TopicView

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.client.cli import finding
-from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
+from rookery.client.errors import CliError, UnhealthyError, UsageError
 from rookery.client.local import launcher
 from rookery.client.local.cluster_file import ClusterFile
 from rookery.core.config.loading import read_overrides

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
+from rookery.client.errors import CliError, UnhealthyError, UsageError
 from rookery.client.local import cluster_file, processes
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
 from rookery.client.local.shape import HOST, HTTP_STEP, NODES_MAX, NodePlan, Shape, controllers_for

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from rookery.client.spark.option_values import OptionError
+from rookery.client.spark.kafka_options import OptionError
 from rookery.client.spark.places import Ids, Offsets, TopicPartition
 
 START = "(start)"

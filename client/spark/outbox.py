@@ -13,9 +13,9 @@ from rookery.client.identity import NoIdentity
 from rookery.client.sender import Encoded, Sender
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.encoder import encode, parts, rows_of, sizes_of
+from rookery.client.spark.options import SinkOptions
 from rookery.client.spark.places import TopicPartition
 from rookery.client.spark.routing import grouped, route
-from rookery.client.spark.sink_options import SinkOptions
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.errors import MessageTooLargeError, UnknownTopicOrPartitionError
 from rookery.core.net.cluster import UNKNOWN_TOPIC

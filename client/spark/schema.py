@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from rookery.client.spark.option_values import OptionError
+from rookery.client.spark.kafka_options import OptionError
 
 DDL = {
     "key": "binary",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rookery.client.cli.errors import UsageError
 from rookery.client.cli.pipeline import checkpoint_in, pairs
+from rookery.client.errors import UsageError
 from rookery.client.sender import Outgoing
 from rookery.client.spark import archive
 from tests.cluster.local import LocalCluster

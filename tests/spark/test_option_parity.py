@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from rookery.client.sender import Outgoing
 from rookery.client.spark import blocking
 from rookery.client.spark.data_loss import DataLossError
-from rookery.client.spark.option_values import OptionError
+from rookery.client.spark.kafka_options import OptionError
 from rookery.client.spark.source import RookeryDataSource
 from rookery.core.wire.records import RecordHeader
 from tests import needs

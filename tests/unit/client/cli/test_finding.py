@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.client.cli import finding
-from rookery.client.cli.errors import CliError, UsageError
+from rookery.client.errors import CliError, UsageError
 from rookery.client.local import cluster_file
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rookery.client.cli.__main__ import main
-from rookery.client.cli.errors import CliError, UnhealthyError, UsageError
+from rookery.client.errors import CliError, UnhealthyError, UsageError
 from rookery.client.local import cluster_file, launcher, processes
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
 from rookery.client.local.shape import NodePlan, Shape, controllers_for

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.client.spark import offsets as kept
+from rookery.client.spark.kafka_options import OptionError
 from rookery.client.spark.offsets import Range, count, from_json, is_initial, limited, ranges_between, split
-from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.places import Offsets
 
 partitions = st.tuples(st.sampled_from(["t", "u", "_v"]), st.integers(0, 12))

@@ -7,8 +7,8 @@ import pytest
 
 from rookery.client.partitioner import partition_for_key
 from rookery.client.spark.blocking import BlockingCluster
+from rookery.client.spark.options import SinkOptions, sink_options
 from rookery.client.spark.outbox import Outbox
-from rookery.client.spark.sink_options import SinkOptions, sink_options
 from rookery.core.errors import ErrorCode, MessageTooLargeError
 from tests.unit.client.test_sender import Scripted
 

@@ -8,14 +8,13 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from rookery.client.spark.data_loss import DataLossError, DataLossWarning
+from rookery.client.spark.kafka_options import OptionError
 from rookery.client.spark.lookup import Found
 from rookery.client.spark.offsets import Range, from_json, start_in
-from rookery.client.spark.option_values import OptionError
 from rookery.client.spark.options import source_options
 from rookery.client.spark.places import EARLIEST, LATEST, Offsets
 from rookery.client.spark.planner import Planner
-from rookery.client.spark.reader import TaskPartition
-from rookery.client.spark.stream import RookeryStreamReader
+from rookery.client.spark.source import RookeryStreamReader, TaskPartition
 
 BASE = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t"}
 
