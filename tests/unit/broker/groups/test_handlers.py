@@ -7,19 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from rookery.broker.handlers import (
-    delete_groups,
-    describe_groups,
-    find_coordinator,
-    heartbeat,
-    join_group,
-    leave_group,
-    list_groups,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    sync_group,
-)
+from rookery.broker.handlers import classic_groups, find_coordinator, group_admin, offset_commit, offset_fetch
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
 from rookery.core.net.connection import Connection
@@ -130,16 +118,16 @@ async def wire() -> AsyncIterator[Wire]:
 def test_versions_that_are_served() -> None:
     served = [
         find_coordinator.FindCoordinatorHandler.served,
-        join_group.JoinGroupHandler.served,
-        sync_group.SyncGroupHandler.served,
-        heartbeat.HeartbeatHandler.served,
-        leave_group.LeaveGroupHandler.served,
+        classic_groups.JoinGroupHandler.served,
+        classic_groups.SyncGroupHandler.served,
+        classic_groups.HeartbeatHandler.served,
+        classic_groups.LeaveGroupHandler.served,
         offset_commit.OffsetCommitHandler.served,
         offset_fetch.OffsetFetchHandler.served,
-        offset_delete.OffsetDeleteHandler.served,
-        delete_groups.DeleteGroupsHandler.served,
-        describe_groups.DescribeGroupsHandler.served,
-        list_groups.ListGroupsHandler.served,
+        group_admin.OffsetDeleteHandler.served,
+        group_admin.DeleteGroupsHandler.served,
+        group_admin.DescribeGroupsHandler.served,
+        group_admin.ListGroupsHandler.served,
     ]
     assert {each.api.name: (each.lowest_advertised, each.max) for each in served} == {
         "FindCoordinator": (0, 6), "JoinGroup": (0, 9), "SyncGroup": (0, 5), "Heartbeat": (0, 4),
