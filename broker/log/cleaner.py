@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, is_current, put_in_place
-from rookery.broker.log.cleaning import CleaningJob
-from rookery.broker.log.compaction_plan import CleaningPlan
+from rookery.broker.log.background import CancelledWork, Threads, Throttle, real_threads
+from rookery.broker.log.cleaning import CleaningJob, begin_cleaning, cleaning_plan, is_current, put_in_place
+from rookery.broker.log.compaction import CleaningPlan
 from rookery.broker.log.housekeeper import SLICE, Housekeeper
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.log.threads import Threads, real_threads
-from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.clock import Clock
 from rookery.core.config import node
 from rookery.core.config.options import Settings

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from rookery.broker.log.compaction_plan import CompactionPolicy
+from rookery.broker.log.compaction import CompactionPolicy
 from rookery.broker.log.retention import Retention
 from rookery.core.config import topic
 from rookery.core.config.options import LONG_MAX, Settings

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
+from rookery.broker.log.background import Threads, real_threads
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, SCRUB_OFFSETS
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.clock import Clock
 from rookery.core.disk import Disk

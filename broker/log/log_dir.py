@@ -11,10 +11,10 @@ from typing import TypeVar
 from uuid import UUID
 
 from rookery.broker.log import folders
+from rookery.broker.log.background import Threads, real_threads
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, SCRUB_OFFSETS, OffsetCheckpoints
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.disk import Disk, FolderInUseError, replace_file
 from rookery.core.errors import KafkaStorageError

@@ -14,13 +14,13 @@ from uuid import UUID
 from weakref import WeakValueDictionary
 
 from rookery.broker.log import folders
+from rookery.broker.log.background import Threads, real_threads
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.group_commit import GroupCommit
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.offset_checkpoints import CLEANER_OFFSETS, SCRUB_OFFSETS
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.start_up import NodeIdentity, StartUp
-from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.clock import Clock
 from rookery.core.config.options import LONG_MAX

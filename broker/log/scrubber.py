@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from rookery.broker.log.background import Threads, Throttle, real_threads
 from rookery.broker.log.housekeeper import SLICE
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_files import FilesClosed
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.log.threads import Threads, real_threads
-from rookery.broker.log.throttle import Throttle
 from rookery.core.clock import Clock
 from rookery.core.config import node
 from rookery.core.config.options import Settings

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from rookery.broker.log import folders
+from rookery.broker.log.background import Threads, real_threads
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.log_dir import LogDir, LogDirRefused, open_log_dir
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.clock import Clock
 from rookery.core.event_logging import get_logger
 from rookery.core.log import LogCorrupt, LogDirFailed

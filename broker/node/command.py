@@ -12,7 +12,7 @@ import uvloop
 from rookery import __version__
 from rookery.broker.lifecycle import RegistrationError
 from rookery.broker.log.log_dir import LogDirRefused
-from rookery.broker.metadata.tail import ForkedError
+from rookery.broker.metadata.follower import ForkedError
 from rookery.broker.node.node import build_node
 from rookery.broker.node.settings import load_settings, read_levels, root_level
 from rookery.controller.raft.errors import MetadataDamagedError

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, put_in_place
-from rookery.broker.log.compaction_plan import CompactionPolicy
+from rookery.broker.log.background import Throttle
+from rookery.broker.log.cleaning import begin_cleaning, cleaning_plan, put_in_place
+from rookery.broker.log.compaction import CompactionPolicy
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.retention import Retention
-from rookery.broker.log.throttle import Throttle
 from rookery.core.config.options import LONG_MAX
 from rookery.core.disk import FileDisk
 from rookery.core.log import LogConfig, names

@@ -15,9 +15,9 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
+from rookery.broker.log.background import Throttle
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.log.throttle import Throttle
 from rookery.broker.metadata.follower import MetadataFollowerSettings
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.replication.partition import Partition
@@ -229,7 +229,7 @@ class World:
             for target, value in (
                 ("rookery.core.ids.uuid4", self.new_id),
                 ("rookery.broker.server.server.perf_counter", self.loop.time),
-                ("rookery.broker.log.threads.ThreadPoolExecutor", self.loop.threads.executor),
+                ("rookery.broker.log.background.ThreadPoolExecutor", self.loop.threads.executor),
                 ("rookery.broker.node.broker_role.ThreadPoolExecutor", self.loop.threads.executor),
                 ("rookery.controller.raft.engine.ThreadPoolExecutor", self.loop.threads.executor),
                 ("rookery.broker.node.node_metrics.spaces", lambda folders: {}),

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import count
 from uuid import UUID
 
+from rookery.broker.log.background import Threads, real_threads
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.start_up import NodeIdentity
-from rookery.broker.log.threads import Threads, real_threads
 from rookery.core.disk import Disk
 from rookery.core.log import LogConfig
 from rookery.core.testing.clock import ManualClock

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from rookery.broker.log.cleaner import Cleaner, CleanerOptions
-from rookery.broker.log.compaction_plan import CompactionPolicy
+from rookery.broker.log.compaction import CompactionPolicy
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import LogDirs

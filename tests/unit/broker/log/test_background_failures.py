@@ -10,15 +10,15 @@ from uuid import UUID
 
 import pytest
 
+from rookery.broker.log.background import real_threads
 from rookery.broker.log.cleaner import Cleaner, CleanerOptions
-from rookery.broker.log.compaction_plan import CompactionPolicy
+from rookery.broker.log.compaction import CompactionPolicy
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.log_dirs import CHECKPOINTED, LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.broker.log.retention import Retention
-from rookery.broker.log.threads import real_threads
 from rookery.core.errors import KafkaStorageError
 from rookery.core.log import Log, LogCorrupt, names
 from rookery.core.testing.clock import ManualClock

@@ -10,14 +10,14 @@ from uuid import UUID
 
 import pytest
 
+from rookery.broker.log.background import CancelledWork, Throttle
 from rookery.broker.log.cleaner import Cleaner, CleanerOptions
-from rookery.broker.log.compaction_plan import CompactionPolicy
+from rookery.broker.log.compaction import CompactionPolicy
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.log.retention import Retention
-from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.config import node
 from rookery.core.config.options import LONG_MAX, Settings
 from rookery.core.disk import FileDisk

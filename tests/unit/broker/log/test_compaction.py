@@ -8,16 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.broker.log.cleanable import begin_cleaning, cleaning_plan, put_in_place
-from rookery.broker.log.cleaning import CleanedGroup, CleaningJob
-from rookery.broker.log.compaction import BatchSweep
-from rookery.broker.log.compaction_plan import CleanableSegment, CompactionPolicy, grouped, is_due, plan
+from rookery.broker.log.background import CancelledWork, Throttle
+from rookery.broker.log.cleaning import CleanedGroup, CleaningJob, begin_cleaning, cleaning_plan, put_in_place
+from rookery.broker.log.compaction import (
+    BatchSweep,
+    CleanableSegment,
+    CompactionPolicy,
+    OffsetMap,
+    grouped,
+    is_due,
+    plan,
+)
 from rookery.broker.log.config import TopicLogConfig
-from rookery.broker.log.offset_map import OffsetMap
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.broker.log.retention import Retention
-from rookery.broker.log.throttle import CancelledWork, Throttle
 from rookery.core.config.options import LONG_MAX
 from rookery.core.log import LogConfig, names
 from rookery.core.testing.disk import MemoryDisk, PowerCut

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from rookery.broker.log.cleaner import Cleaner, CleanerOptions
-from rookery.broker.log.compaction_plan import CompactionPolicy
+from rookery.broker.log.compaction import CompactionPolicy
 from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import CHECKPOINTED, LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog

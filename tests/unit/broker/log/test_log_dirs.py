@@ -15,13 +15,13 @@ from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dir import LogDirRefused
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.broker.log.threads import no_threads
 from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaStorageError, UnknownTopicOrPartitionError
 from rookery.core.log import LogCorrupt, LogDirFailed, names
 from rookery.core.testing.clock import ManualClock
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import NOW, batch
+from tests.unit.broker.log.inline import no_threads
 from tests.unit.broker.log.nodes import DURABLE, SMALL, log_dirs, memory
 
 TOPIC_ID = UUID(int=99)

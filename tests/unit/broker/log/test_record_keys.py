@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.broker.log.record_keys import record_keys
+from rookery.broker.log.compaction import record_keys
 from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import Codec, Record, RecordHeader, build_batch, read_header, read_records
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from rookery.broker.log.cleanable import cleaning_plan
+from rookery.broker.log.cleaning import cleaning_plan
 from rookery.broker.log.log_dirs import CHECKPOINTED
 from rookery.broker.log.offset_checkpoints import OffsetCheckpoints
 from rookery.broker.log.partition_files import Lease, PartitionFiles

@@ -10,13 +10,13 @@ from rookery.broker.log.housekeeper import Housekeeper, HousekeepingOptions
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.log.scrubber import Scrubber, ScrubOptions
-from rookery.broker.log.threads import no_threads
 from rookery.core.log import LogCorrupt
 from rookery.core.testing.clock import ManualClock
 from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import HEADER_SIZE, batches
 from tests.unit.broker.log.batches import NOW, batch
+from tests.unit.broker.log.inline import no_threads
 from tests.unit.broker.log.nodes import log_dirs, memory
 from tests.unit.core.log import sample
 

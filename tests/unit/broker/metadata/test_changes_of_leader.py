@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from rookery.broker.metadata.follower import MetadataFollower, MetadataFollowerSettings
-from rookery.broker.metadata.tail import ForkedError
+from rookery.broker.metadata.follower import ForkedError, MetadataFollower, MetadataFollowerSettings
 from rookery.core.metadata_log import CommittedBatch
 from rookery.proto import raft_pb2 as pb
-from tests.unit.broker.metadata.test_tail import batch
+from tests.unit.broker.metadata.test_follower import batch
 
 STEPS = 60
 ROUNDS = 40

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rookery.broker.log.threads import no_threads
 from rookery.core.log import LogConfig
 from rookery.core.metadata import image as im
 from rookery.core.metadata import records as r
 from tests.unit.broker.log.batches import NOW, batch
+from tests.unit.broker.log.inline import no_threads
 from tests.unit.broker.log.nodes import SMALL, log_dirs, memory
 from tests.unit.broker.metadata.test_damaged_replicas import KEY, ME, PLACE, Desk
 from tests.unit.broker.metadata.test_missing_replicas import serving

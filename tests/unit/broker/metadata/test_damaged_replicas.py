@@ -12,7 +12,6 @@ import pytest
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.broker.log.threads import no_threads
 from rookery.broker.metadata.replicas import Replicas
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
@@ -27,6 +26,7 @@ from rookery.core.metadata.delta import Delta
 from rookery.core.metadata.requests import AssignReplicasToDirsRequest, DirectoryAssignment
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import NOW, batch
+from tests.unit.broker.log.inline import no_threads
 from tests.unit.broker.log.nodes import SMALL, log_dirs, memory
 from tests.unit.broker.waiting import until
 from tests.unit.controller.state.clusters import TOPIC, cluster, directory, the_partition, with_partition

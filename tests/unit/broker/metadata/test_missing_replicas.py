@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 
 from rookery.broker.log.log_dirs import LogDirs
-from rookery.broker.log.threads import no_threads
 from rookery.broker.metadata import replicas
 from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaStorageError
@@ -22,6 +21,7 @@ from rookery.core.metadata import records as r
 from rookery.core.metadata.delta import Delta
 from rookery.core.types import TopicPartition
 from tests.unit.broker.log.batches import NOW, batch
+from tests.unit.broker.log.inline import no_threads
 from tests.unit.broker.log.nodes import log_dirs, memory
 from tests.unit.broker.metadata.test_damaged_replicas import KEY, ME, PLACE, Desk
 from tests.unit.broker.waiting import until

@@ -6,11 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from rookery.broker.log.threads import no_threads
 from rookery.core.metadata import image as im
 from rookery.core.metadata import records as r
 from rookery.core.testing.disk import MemoryDisk
 from tests.unit.broker.log.batches import NOW, batch
+from tests.unit.broker.log.inline import no_threads
 from tests.unit.broker.log.nodes import log_dirs, memory
 from tests.unit.broker.metadata.test_damaged_replicas import KEY, ME, PLACE, Desk
 from tests.unit.broker.metadata.test_missing_replicas import partition, serving

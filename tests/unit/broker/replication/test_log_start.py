@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.broker.log.compaction_plan import CompactionPolicy
+from rookery.broker.log.compaction import CompactionPolicy
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import HIGH_WATERMARK
 from rookery.broker.log.retention import Retention

@@ -1,8 +1,18 @@
-"""Limits for work that runs in a thread: bytes a second, and how long it keeps the interpreter to itself."""
+"""Work in the background: pools of threads, and limits on what it takes: bytes a second, and how long it keeps the
+interpreter to itself."""
 
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+Threads = Callable[[str, int], Executor]
+"""Gives a pool of this name and size."""
+
+
+def real_threads(name: str, size: int) -> Executor:
+    return ThreadPoolExecutor(size, thread_name_prefix=name)
+
 
 STRETCH_S = 0.001
 BREATH_S = 0.0001

@@ -1,18 +1,11 @@
-"""The port for blocking work: threads, and a twin that works at once, for virtual time and for tests."""
+"""In place of threads: work is done when it is handed over, on the caller's thread."""
 
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Threads = Callable[[str, int], Executor]
-"""Gives a pool of this name and size."""
-
-
-def real_threads(name: str, size: int) -> Executor:
-    return ThreadPoolExecutor(size, thread_name_prefix=name)
 
 
 class InlineExecutor(Executor):
