@@ -22,7 +22,7 @@ from rookery.controller.state import (
     topics,
 )
 from rookery.controller.state.alter_partition import alter_partition
-from rookery.controller.state.config_rules import RULES
+from rookery.controller.state.configs import RULES
 from rookery.controller.state.decision import Decision, decided
 from rookery.controller.state.defaults import Defaults
 from rookery.controller.state.producer_ids import allocate_producer_ids

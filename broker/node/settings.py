@@ -1,16 +1,20 @@
-"""A node's settings from its file, the environment and the command line, completed where they say too little; and the
-log levels that containers are given (KAFKA_LOG4J_LOGGERS, KAFKA_LOG4J_ROOT_LOGLEVEL)."""
+"""A node's settings from its file, the environment and the command line, completed where they say too little.
+
+A configuration written for ZooKeeper names a broker and its listeners, but no controller. Such a node becomes a cluster
+of its own: broker and controller, with itself as the only voter, on a port that only this machine can reach. The log
+levels that containers are given (KAFKA_LOG4J_LOGGERS, KAFKA_LOG4J_ROOT_LOGLEVEL) are read here, too.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rookery.core.config import node
 from rookery.core.config import node as keys
-from rookery.core.config.authorizer import check_authorizer
 from rookery.core.config.defaults import metadata_log_dir
+from rookery.core.config.listeners import Endpoint, listeners_of
 from rookery.core.config.loading import Loaded, load, read_environment, read_overrides, read_properties
 from rookery.core.config.options import ConfigError, Settings
-from rookery.core.config.standalone import complete
 from rookery.core.ids import id_text, new_id
 from rookery.core.log.folder_files import META_PROPERTIES
 
@@ -26,7 +30,7 @@ def load_settings(config: Path | None, environ: Mapping[str, str], overrides: Se
     from_environment, notes = read_environment(environ)
     layers += [("environment", from_environment), ("--set", read_overrides(overrides))]
     loaded = load(layers, notes=notes)
-    completed = complete(loaded.settings)
+    completed = with_quorum(loaded.settings)
     settings = completed.settings
     if completed.alone and not settings[keys.CLUSTER_ID] and not belongs_somewhere(settings):
         settings = settings.having({keys.CLUSTER_ID.name: id_text(new_id())})
@@ -93,3 +97,85 @@ def read_levels(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         else:
             levels[KAFKAS.get(name.strip(), name.strip())] = level
     return levels, notes
+
+
+CONTROLLER_HOST = "127.0.0.1"
+CONTROLLER_PORT = 9093
+CONTROLLER_PORT_STEP = 100
+DEFAULT_NODE_ID = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    """Completed settings, and notes about what was added; no notes if the node has a quorum."""
+
+    settings: Settings
+    notes: tuple[str, ...] = ()
+
+    @property
+    def alone(self) -> bool:
+        return bool(self.notes)
+
+
+def with_quorum(settings: Settings) -> Standalone:
+    """`settings` with a quorum of one, if they name no quorum and do not say what the node's role is."""
+    quorum_options = (
+        node.CONTROLLER_QUORUM_VOTERS,
+        node.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS,
+        node.PROCESS_ROLES,
+    )
+    if any(settings.is_set(option) for option in quorum_options):
+        return Standalone(settings)
+    node_id = settings[node.NODE_ID] if settings.is_set(node.NODE_ID) else DEFAULT_NODE_ID
+    end, listeners = _controller(settings)
+    texts = {
+        node.NODE_ID.name: str(node_id),
+        node.LISTENERS.name: ",".join(map(str, listeners)),
+        node.CONTROLLER_QUORUM_VOTERS.name: f"{node_id}@{end.host or CONTROLLER_HOST}:{end.port}",
+    }
+    note = (
+        f"no controller.quorum.voters, controller.quorum.bootstrap.servers or process.roles: node {node_id} is a "
+        f"cluster of its own, with its controller on {end.host}:{end.port}"
+    )
+    return Standalone(settings.having(texts), (note,))
+
+
+def _controller(settings: Settings) -> tuple[Endpoint, list[Endpoint]]:
+    """The controller's address, as configured or on the first port that no client listener uses; and all listeners."""
+    found = listeners_of(settings)
+    clients = [listener.bind for listener in found.clients]
+    if settings.is_set(node.LISTENERS) and found.controllers:
+        end = found.controllers[0].bind
+    else:
+        name = settings[node.CONTROLLER_LISTENER_NAMES][0].upper()
+        taken = {client.port for client in clients}
+        port = next(port for port in range(CONTROLLER_PORT, 1 << 16, CONTROLLER_PORT_STEP) if port not in taken)
+        end = Endpoint(name, CONTROLLER_HOST, port)
+    return end, [*clients, end]
+
+
+KNOWN_AUTHORIZERS = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+    "kafka.security.auth.SimpleAclAuthorizer",
+)
+
+
+def check_authorizer(settings: Settings) -> tuple[str, ...]:
+    """Notes for the operator; raises ConfigError if the settings need ACLs."""
+    name = settings[node.AUTHORIZER_CLASS_NAME]
+    if not name:
+        return ()
+    if name not in KNOWN_AUTHORIZERS:
+        raise ConfigError(node.AUTHORIZER_CLASS_NAME.name, name, f"one of {', '.join(KNOWN_AUTHORIZERS)} is needed")
+    if not settings[node.ALLOW_EVERYONE_IF_NO_ACL_FOUND]:
+        raise ConfigError(
+            node.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name,
+            "false",
+            f"{node.AUTHORIZER_CLASS_NAME.name} needs ACLs, and they are not supported yet. Set it to true to "
+            "allow everybody, or remove the authorizer",
+        )
+    return (
+        f"{node.AUTHORIZER_CLASS_NAME.name} is accepted, but everybody may do everything: ACLs are not supported "
+        f"yet, and {node.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name} is true",
+    )

@@ -1,14 +1,18 @@
-"""Configuration overrides: checked before they are written, so that every node can rely on what it reads."""
+"""Configuration overrides: which options can be set on which resource, and to what. They are checked before they are
+written, so that every node can rely on what it reads.
 
-from collections.abc import Callable, Iterable, Iterator
+What is wrong with an option of a topic is INVALID_CONFIG, with one of a broker INVALID_REQUEST: clients know it so from
+Kafka.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from rookery.controller.state.config_rules import ConfigRules
 from rookery.controller.state.decision import Decision, decided, replayed
-from rookery.controller.state.defaults import Defaults
-from rookery.controller.state.elr import MIN_ISR, check_min_isr
+from rookery.controller.state.defaults import MIN_ISR, Defaults, check_min_isr
 from rookery.controller.state.partitions import Electorate
-from rookery.core.config.options import Option, as_text
+from rookery.core.config import ignored, node, topic
+from rookery.core.config.options import ConfigError, Option, Reach, Table, as_text
 from rookery.core.errors import (
     BrokerIdNotRegisteredError,
     InvalidConfigError,
@@ -27,6 +31,47 @@ from rookery.core.metadata.requests import (
     ConfigEntry,
     ConfigOp,
 )
+
+
+class ConfigRules:
+    """The tables of options by type of resource; a type without tables cannot be configured."""
+
+    def __init__(self, tables: Mapping[int, Sequence[Table]]) -> None:
+        self._tables = tables
+
+    def option(self, resource: ConfigResource, name: str) -> Option[object]:
+        """The option `name` of `resource`; raises where there is none or it cannot change at run time."""
+        tables = self._tables.get(resource.type)
+        if tables is None:
+            raise InvalidRequestError(f"resources of type {resource.type} have no configuration here")
+        option = next((table[name] for table in tables if name in table), None)
+        if option is None:
+            raise _refusal(resource, f"there is no option {name!r} for this type of resource")
+        if resource.type == ResourceType.BROKER:
+            _check_reach(option, resource)
+        return option
+
+    def check(self, resource: ConfigResource, name: str, value: str) -> None:
+        """Raises unless `value` is allowed."""
+        try:
+            self.option(resource, name).parse(value)
+        except ConfigError as error:
+            raise _refusal(resource, str(error)) from error
+
+
+def _refusal(resource: ConfigResource, why: str) -> KafkaError:
+    return InvalidRequestError(why) if resource.type == ResourceType.BROKER else InvalidConfigError(why)
+
+
+def _check_reach(option: Option[object], resource: ConfigResource) -> None:
+    if option.reach is Reach.READ_ONLY:
+        raise InvalidRequestError(f"{option.name} cannot change at run time: set it in the file and restart")
+    if option.reach is Reach.PER_BROKER and not resource.name:
+        raise InvalidRequestError(f"{option.name} belongs to one broker: name its id")
+
+
+RULES = ConfigRules({ResourceType.TOPIC: (topic.TABLE,), ResourceType.BROKER: (node.TABLE, ignored.TABLE)})
+
 
 _RULES = (MIN_ISR, "unclean.leader.election.enable")
 """Options by which leaders are elected."""

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from rookery.controller.state.decision import Decision, decided, replayed
-from rookery.controller.state.defaults import Defaults
-from rookery.controller.state.elr import settled_min_isr
+from rookery.controller.state.defaults import Defaults, settled_min_isr
 from rookery.controller.state.partitions import Electorate
 from rookery.core.errors import (
     ErrorCode,

@@ -1,4 +1,4 @@
-"""Topics come, grow and go."""
+"""Topics: their names, creation, growth and deletion."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -6,16 +6,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from uuid import UUID
 
-from rookery.controller.state.config_rules import ConfigRules
-from rookery.controller.state.configs import topic_config_records
+from rookery.controller.state.configs import ConfigRules, topic_config_records
 from rookery.controller.state.decision import Decision, decided
 from rookery.controller.state.defaults import Defaults
-from rookery.controller.state.names import check_collision, check_topic_name
 from rookery.controller.state.placement import candidates, place
 from rookery.core.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidRequestError,
+    InvalidTopicError,
     KafkaError,
     PolicyViolationError,
     TopicAlreadyExistsError,
@@ -38,6 +37,21 @@ from rookery.core.metadata.requests import (
     TopicGrowth,
     TopicReference,
 )
+from rookery.core.metadata.topic_names import problem_with
+
+
+def check_topic_name(name: str) -> None:
+    """Raises InvalidTopicError unless `name` can be a topic."""
+    problem = problem_with(name)
+    if problem is not None:
+        raise InvalidTopicError(problem)
+
+
+def check_collision(name: str, other: str | None) -> None:
+    """`other` is the topic that metrics would call the same, if there is one."""
+    if other is not None and other != name:
+        raise InvalidTopicError(f"{name!r} collides with {other!r}: '.' and '_' mean the same in metrics")
+
 
 Replicas = tuple[int, ...]
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from rookery.controller.state.config_rules import RULES
-from rookery.controller.state.configs import alter_configs
+from rookery.controller.state.configs import RULES, alter_configs
 from rookery.controller.state.defaults import Defaults
 from rookery.core.config.options import Settings
 from rookery.core.config.topic import TABLE

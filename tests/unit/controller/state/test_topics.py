@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from rookery.controller.state.config_rules import RULES
+from rookery.controller.state.configs import RULES
 from rookery.controller.state.defaults import Defaults
 from rookery.controller.state.topics import Growth, create_partitions, create_topics, delete_topics
 from rookery.core.errors import ErrorCode

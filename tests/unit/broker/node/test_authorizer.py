@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.core.config.authorizer import KNOWN, check_authorizer
+from rookery.broker.node.settings import KNOWN_AUTHORIZERS, check_authorizer
 from rookery.core.config.loading import load
 from rookery.core.config.options import ConfigError, Settings
 
@@ -16,7 +16,7 @@ def test_nothing_is_said_without_an_authorizer() -> None:
 
 
 @pytest.mark.row(147)
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", KNOWN_AUTHORIZERS)
 def test_kafkas_authorizers_are_accepted_while_everybody_is_allowed(name: str) -> None:
     (note,) = check_authorizer(settings(authorizer_class_name=name, allow_everyone_if_no_acl_found="true"))
     assert "everybody may do everything" in note
@@ -26,7 +26,7 @@ def test_kafkas_authorizers_are_accepted_while_everybody_is_allowed(name: str) -
 @pytest.mark.parametrize("flag", [{}, {"allow_everyone_if_no_acl_found": "false"}])
 def test_asking_for_protection_that_is_not_there_refuses_to_start(flag: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="ACLs, and they are not supported yet"):
-        check_authorizer(settings(authorizer_class_name=KNOWN[0], **flag))
+        check_authorizer(settings(authorizer_class_name=KNOWN_AUTHORIZERS[0], **flag))
 
 
 def test_an_authorizer_of_ones_own_is_refused() -> None:

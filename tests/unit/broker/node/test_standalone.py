@@ -2,14 +2,14 @@
 
 import pytest
 
+from rookery.broker.node.settings import with_quorum
 from rookery.core.config import node
 from rookery.core.config.listeners import listeners_of
 from rookery.core.config.loading import load
-from rookery.core.config.standalone import complete
 
 
 def completed(**keys: str) -> dict[str, object]:
-    found = complete(load([("file", {key.replace("_", "."): value for key, value in keys.items()})]).settings)
+    found = with_quorum(load([("file", {key.replace("_", "."): value for key, value in keys.items()})]).settings)
     ends = listeners_of(found.settings)
     return {
         "alone": found.alone,
@@ -52,6 +52,6 @@ def test_a_controller_listener_is_used_where_there_is_one() -> None:
 )
 def test_who_speaks_of_a_quorum_means_it(told: dict[str, str]) -> None:
     settings = load([("file", told)]).settings
-    found = complete(settings)
+    found = with_quorum(settings)
     assert not found.alone
     assert found.settings is settings
