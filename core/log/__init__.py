@@ -9,13 +9,12 @@ Files and formats are Kafka's. This package opens files through the disk port an
 """
 
 from rookery.core.log.appending import Appended
-from rookery.core.log.config import LogConfig
 from rookery.core.log.epochs import EpochEnd, EpochStart, LeaderEpochs
 from rookery.core.log.errors import LogClosed, LogCorrupt, LogDirFailed
 from rookery.core.log.flush import FlushJob
 from rookery.core.log.log import Log, LogRead
 from rookery.core.log.scan import checked_batches
-from rookery.core.log.segment import Segment
+from rookery.core.log.segment import LogConfig, Segment
 
 __all__ = [
     "Appended",

@@ -1,4 +1,4 @@
-"""Small files beside the logs: offset checkpoints of a log folder and the epochs of a partition.
+"""Small files beside the logs: the offset checkpoints of a log folder, and the format that other checkpoints share.
 
 The format is Kafka's CheckpointFile, version 0: a version line, a count line, then one entry a line. There is no
 checksum. Each file is replaced atomically (temporary file, fsync, rename, fsync of the folder), so anything that does
@@ -7,10 +7,8 @@ functions are for threads, the metadata log and start-up.
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 
 from rookery.core.disk import Disk, replace_file
-from rookery.core.log.epochs import EpochStart
 from rookery.core.types import TopicPartition
 
 VERSION = "0"
@@ -24,12 +22,12 @@ class CheckpointDamaged(Exception):
         self.path = path
 
 
-def _encode(lines: Iterable[str]) -> bytes:
+def encode_lines(lines: Iterable[str]) -> bytes:
     entries = list(lines)
     return "".join(f"{line}\n" for line in (VERSION, str(len(entries)), *entries)).encode()
 
 
-def _decode(path: str, content: bytes, fields: int) -> list[list[str]]:
+def decode_lines(path: str, content: bytes, fields: int) -> list[list[str]]:
     """The entries, each split into exactly `fields` parts."""
     try:
         lines = content.decode("utf-8").splitlines()
@@ -46,7 +44,7 @@ def _decode(path: str, content: bytes, fields: int) -> list[list[str]]:
     return entries
 
 
-def _number(path: str, text: str) -> int:
+def parse_number(path: str, text: str) -> int:
     """A non-negative decimal number of at most 64 bits."""
     if not (text.isascii() and text.isdigit()) or int(text) >= 1 << 63:
         raise CheckpointDamaged(path, f"{text!r} is not an offset, epoch or partition")
@@ -59,13 +57,13 @@ LOG_STARTS = "log-start-offset-checkpoint"
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    return _encode(f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
+    return encode_lines(f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
 
 
 def decode_offsets(path: str, content: bytes) -> dict[TopicPartition, int]:
     return {
-        TopicPartition(topic, _number(path, partition)): _number(path, offset)
-        for topic, partition, offset in _decode(path, content, 3)
+        TopicPartition(topic, parse_number(path, partition)): parse_number(path, offset)
+        for topic, partition, offset in decode_lines(path, content, 3)
     }
 
 
@@ -80,15 +78,3 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
 
 async def save_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     await disk.replace(path, encode_offsets(offsets))
-
-
-def encode_epochs(entries: list[EpochStart]) -> bytes:
-    return _encode(f"{epoch} {start}" for epoch, start in entries)
-
-
-def decode_epochs(path: str, content: bytes) -> list[EpochStart]:
-    entries = [EpochStart(_number(path, e), _number(path, s)) for e, s in _decode(path, content, 2)]
-    for before, after in pairwise(entries):
-        if before.epoch >= after.epoch or before.start_offset >= after.start_offset:
-            raise CheckpointDamaged(path, f"{after} does not come after {before}")
-    return entries

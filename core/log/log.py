@@ -17,28 +17,14 @@ from rookery.core.disk import Buffer, Disk
 from rookery.core.errors import CorruptMessageError, OffsetOutOfRangeError, RecordListTooLargeError
 from rookery.core.log import names
 from rookery.core.log.appending import Appended, Placed, base_for, has_gap, joined, runs
-from rookery.core.log.checkpoints import encode_epochs
-from rookery.core.log.config import LogConfig
-from rookery.core.log.epochs import LeaderEpochs
+from rookery.core.log.epochs import LeaderEpochs, encode_epochs, note_epoch, read_epochs
 from rookery.core.log.errors import LogClosed, LogCorrupt, LogDirFailed
 from rookery.core.log.flush import FlushJob
-from rookery.core.log.history import note_epoch, read_epochs
 from rookery.core.log.recovery import Found, mark_sparse, open_segments
 from rookery.core.log.scan import check_stored, checked_batches
-from rookery.core.log.segment import Segment
+from rookery.core.log.segment import LogConfig, Segment
 from rookery.core.log.swap import swap_in
-from rookery.core.log.timestamps import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    MAX_TIMESTAMP,
-    NO_TIMESTAMP,
-    LookUp,
-    TimestampOffset,
-    first_not_older,
-    greatest,
-    look_up,
-)
+from rookery.core.log.timestamps import LATEST, LookUp, TimestampOffset, find, look_up
 from rookery.core.wire.batch import BatchHeader, MutableBuffer, stamp
 from rookery.core.wire.validation import validate_replica_batches
 
@@ -398,18 +384,11 @@ class Log:
         Negative timestamps mean earliest, latest and greatest, as in the protocol. `look_up` reads the records of
         a batch, which takes long if there are many.
         """
-        found: TimestampOffset | None = None
-        if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            return TimestampOffset(NO_TIMESTAMP, self.start_offset), self.epochs.epoch_at(self.start_offset)
-        if timestamp == LATEST:
-            return TimestampOffset(NO_TIMESTAMP, latest), self.epochs.latest_epoch
-        if timestamp == MAX_TIMESTAMP:
-            found = greatest(self.segments, self.start_offset, look_up)
-        elif timestamp >= 0:
-            found = first_not_older(self.segments, timestamp, self.start_offset, look_up)
-        if found is None or found.offset >= latest:
+        found = find(self.segments, timestamp, self.start_offset, latest, look_up)
+        if found is None:
             return None
-        return found, self.epochs.epoch_at(found.offset)
+        epochs = self.epochs
+        return found, epochs.latest_epoch if timestamp == LATEST else epochs.epoch_at(found.offset)
 
     # shortening
 

@@ -6,13 +6,11 @@ from itertools import pairwise
 from rookery.core.disk import Disk
 from rookery.core.event_logging import get_logger
 from rookery.core.log import names
-from rookery.core.log.config import LogConfig
-from rookery.core.log.epochs import LeaderEpochs
+from rookery.core.log.epochs import LeaderEpochs, checkpointed_epochs, note_epoch
 from rookery.core.log.errors import LogCorrupt, LogDirFailed
-from rookery.core.log.history import checkpointed_epochs, note_epoch
 from rookery.core.log.scan import MAX_RELATIVE_OFFSET, Invalid, dense, verified
 from rookery.core.log.scrub import check_closed
-from rookery.core.log.segment import Segment
+from rookery.core.log.segment import LogConfig, Segment
 from rookery.core.log.swap import finish_swaps
 
 log = get_logger("core.log")

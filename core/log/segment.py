@@ -2,11 +2,11 @@
 
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rookery.core.disk import Buffer, Disk, File, write_whole
 from rookery.core.log import names
-from rookery.core.log.config import LogConfig
 from rookery.core.log.errors import LogCorrupt, LogDirFailed
 from rookery.core.log.indexes import (
     NO_TIMESTAMP,
@@ -19,6 +19,18 @@ from rookery.core.log.indexes import (
 )
 from rookery.core.log.scan import MAX_RELATIVE_OFFSET, WINDOW, Invalid, headers
 from rookery.core.wire.batch import HEADER_SIZE, LENGTH_END, MIN_LENGTH, BatchHeader
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Kafka's topic options that shape the files; the names are the keys with `.` as `_`."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+
 
 _STEP = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 _step = _STEP.unpack_from

@@ -108,3 +108,20 @@ def _greatest_by_scan(segments: Sequence[Segment], start: int, look_up: LookUp) 
             else:
                 newest = segment, position, header
     return _in_batch(*newest, None, start, look_up) if newest else best
+
+
+def find(
+    segments: Sequence[Segment], timestamp: int, start_offset: int, latest: int, look_up: LookUp
+) -> TimestampOffset | None:
+    """What ListOffsets asks of a log that begins at `start_offset`, below `latest`: a time, or one of the negative
+    numbers above."""
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return TimestampOffset(NO_TIMESTAMP, start_offset)
+    if timestamp == LATEST:
+        return TimestampOffset(NO_TIMESTAMP, latest)
+    found: TimestampOffset | None = None
+    if timestamp == MAX_TIMESTAMP:
+        found = greatest(segments, start_offset, look_up)
+    elif timestamp >= 0:
+        found = first_not_older(segments, timestamp, start_offset, look_up)
+    return None if found is None or found.offset >= latest else found

@@ -9,14 +9,13 @@ from rookery.core.disk import FileDisk
 from rookery.core.log import EpochStart
 from rookery.core.log.checkpoints import (
     CheckpointDamaged,
-    decode_epochs,
     decode_offsets,
-    encode_epochs,
     encode_offsets,
     read_offsets,
     save_offsets,
     write_offsets,
 )
+from rookery.core.log.epochs import decode_epochs, encode_epochs
 from rookery.core.log.folder_files import MetaProperties, PartitionMetadata, take_marker, write_marker
 from rookery.core.types import TopicPartition
 from tests.unit.core.log.sample import disk
