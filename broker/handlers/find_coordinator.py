@@ -2,13 +2,12 @@
 
 Versions from 0 on are served, since old clients judge by the lowest whether there are groups at all. From
 v4 on several keys can be asked for, each with an error of its own. While there is no coordinator the node
-is -1 and the client asks again. Transactions are not there at all: of the errors that this API has, clients of every
-kind take CLUSTER_AUTHORIZATION_FAILED as final and show its message, and go on asking after most others.
+is -1 and the client asks again.
 """
 
 from rookery.broker.coordination.internal_topic import CoordinatorFinder
 from rookery.broker.server.client import Call
-from rookery.core.errors import ClusterAuthorizationFailedError, InvalidRequestError, KafkaError
+from rookery.core.errors import InvalidRequestError, KafkaError
 from rookery.core.wire.apis.find_coordinator import (
     FIND_COORDINATOR,
     Coordinator,
@@ -56,6 +55,4 @@ class FindCoordinatorHandler:
         finder = self._finders.get(key_type)
         if finder is not None:
             return finder
-        if key_type == TRANSACTION:
-            raise ClusterAuthorizationFailedError("this cluster does not serve transactions yet")
         raise InvalidRequestError(f"coordinators of type {key_type} are not served here")

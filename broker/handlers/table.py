@@ -29,6 +29,7 @@ from rookery.broker.handlers.describe_user_scram_credentials import DescribeUser
 from rookery.broker.handlers.elect_leaders import ElectLeadersHandler
 from rookery.broker.handlers.fetch import FetchHandler
 from rookery.broker.handlers.fetch_session import Sessions
+from rookery.broker.handlers.find_coordinator import GROUP, TRANSACTION, FindCoordinatorHandler
 from rookery.broker.handlers.group_handlers import group_handlers
 from rookery.broker.handlers.incremental_alter_configs import IncrementalAlterConfigsHandler
 from rookery.broker.handlers.init_producer_id import InitProducerIdHandler
@@ -103,6 +104,10 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
     preferred = PreferredReplica.of(settings, cluster)
     record_work = RecordWorkInThreads(broker.executor)
     metrics = broker.topic_metrics
+    finders = {
+        key_type: CoordinatorFinder(topic, cluster, controller, start_task)
+        for key_type, topic in ((GROUP, broker.groups.topic), (TRANSACTION, broker.transactions.topic))
+    }
     api_versions = ApiVersionsHandler(cluster)
     handlers: list[Handler] = [
         api_versions,
@@ -123,13 +128,9 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         CreatePartitionsHandler(cluster, controller, quotas),
         DescribeConfigsHandler(cluster, configs),
         DescribeClusterHandler(cluster),
-        *group_handlers(broker.groups, cluster, controller, broker.verification, start_task),
-        *transaction_handlers(
-            broker.transactions,
-            broker.groups.topic,
-            CoordinatorFinder(broker.groups.topic, cluster, controller, start_task),
-            cluster,
-        ),
+        FindCoordinatorHandler(finders),
+        *group_handlers(broker.groups, broker.verification, start_task),
+        *transaction_handlers(broker.transactions, broker.groups.topic, finders[GROUP], cluster),
         *_admin_handlers(broker, locator),
     ]
     api_versions.advertise(handler.served for handler in handlers)

@@ -10,6 +10,7 @@ from typing import Any
 from rookery.broker.coordination.gather import Gather, Part
 from rookery.broker.coordination.internal_topic import CoordinatorFinder, InternalTopic
 from rookery.broker.coordination.reply import Converted, Reply
+from rookery.broker.groups.consumer.regex import compiled
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.broker.server.dispatch import Handler
@@ -307,9 +308,9 @@ def _described(transaction: Transaction) -> DescribedTransaction:
 
 
 class ListTransactionsHandler:
-    """The transactions this broker coordinates; v1 filters by duration."""
+    """The transactions this broker coordinates; v1 filters by duration, v2 by a regular expression."""
 
-    served = Served(LIST_TRANSACTIONS, 0, 1)
+    served = Served(LIST_TRANSACTIONS, 0, 2)
 
     def __init__(self, transactions: TransactionCoordinator) -> None:
         self._transactions = transactions
@@ -317,10 +318,15 @@ class ListTransactionsHandler:
     def handle(self, request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
         titles = {state.title for state in State}
         unknown = [name for name in request.state_filters if name not in titles]
-        if self._transactions.loading:
-            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            call.error(code)
-            return ListTransactionsResponse(error_code=code, unknown_state_filters=unknown, transaction_states=())
+        try:
+            if self._transactions.loading:
+                raise CoordinatorLoadInProgressError("not all transactions of this broker are loaded")
+            matches = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
+        except KafkaError as error:
+            call.error(error.code)
+            return ListTransactionsResponse(
+                error_code=error.code, unknown_state_filters=unknown, transaction_states=()
+            )
         return ListTransactionsResponse(
             unknown_state_filters=unknown,
             transaction_states=[
@@ -329,7 +335,7 @@ class ListTransactionsHandler:
                 )
                 for shard in self._transactions.shards
                 for one in shard.transactions.transactions.values()
-                if self._is_asked_for(one, request)
+                if self._is_asked_for(one, request) and (matches is None or matches(one.id))
             ],
         )
 
