@@ -1,19 +1,28 @@
 """Reads one partition from an offset on; follows changes of its leader."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop
 
 from rookery.core.errors import KafkaError, OffsetOutOfRangeError
 from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, check
 from rookery.core.net.connection import ConnectionLostError
-from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, PartitionData
+from rookery.core.wire.apis.fetch import (
+    FETCH,
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    PartitionData,
+)
 from rookery.core.wire.apis.list_offsets import (
     LIST_OFFSETS,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from rookery.core.wire.batch import Buffer
+from rookery.core.wire.batch import BatchHeader, Buffer
+from rookery.core.wire.markers import read_marker
 from rookery.core.wire.records import Record, batches, read_records, verify
 
 LATEST = -1
@@ -31,13 +40,39 @@ class Fetched:
     high_watermark: int
 
 
-async def offset_at(cluster: Cluster, topic: str, partition: int, timestamp: int) -> int:
-    """The first offset whose record is at or after `timestamp` (-1: none), or LATEST or EARLIEST."""
+class Aborted:
+    """Finds the batches of aborted transactions among those of one read_committed response, read in order. An aborted
+    transaction adds its producer, the marker removes it."""
+
+
+    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
+        self._coming = [(each.first_offset, each.producer_id) for each in transactions]
+        heapify(self._coming)
+        self._producers: set[int] = set()
+
+    def covers(self, data: Buffer, position: int, header: BatchHeader) -> bool:
+        """Whether the batch's records were aborted; call it for every batch, control batches too."""
+        while self._coming and self._coming[0][0] <= header.last_offset:
+            self._producers.add(heappop(self._coming)[1])
+        if header.control:
+            marker = read_marker(data, position)
+            if marker is not None and not marker.commit:
+                self._producers.discard(header.producer_id)
+            return False
+        return header.transactional and header.producer_id in self._producers
+
+
+async def offset_at(
+    cluster: Cluster, topic: str, partition: int, timestamp: int, *, read_committed: bool = False
+) -> int:
+    """The first offset whose record is at or after `timestamp` (-1: none), or LATEST or EARLIEST. With
+    `read_committed` the partition ends before its oldest open transaction."""
 
     async def attempt() -> int:
         leader = await cluster.leader(topic, partition)
         request = ListOffsetsRequest(
             replica_id=CONSUMER,
+            isolation_level=int(read_committed),
             topics=[
                 ListOffsetsTopic(
                     name=topic,
@@ -69,12 +104,14 @@ class PartitionReader:
         *,
         bytes_max: int = 1 << 20,
         wait_ms_max: int = 500,
+        read_committed: bool = False,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
         self._partition = partition
         self._bytes_max = bytes_max
         self._wait_ms_max = wait_ms_max
+        self._read_committed = read_committed
         self.position = position
 
     async def fetch(self) -> Fetched:
@@ -89,7 +126,8 @@ class PartitionReader:
 
         await self._cluster.partition(self._topic, self._partition)
         answer = await self._cluster.retrying(attempt, RETRY_TIMEOUT_S, also=UNKNOWN_TOPIC)
-        records, self.position = decode(answer.records or b"", self.position)
+        aborted = Aborted(answer.aborted_transactions or ())
+        records, self.position = decode(answer.records or b"", self.position, aborted)
         return Fetched(records, self.position, answer.high_watermark)
 
     async def _fetch_once(self) -> PartitionData:
@@ -105,6 +143,7 @@ class PartitionReader:
             max_wait_ms=self._wait_ms_max,
             min_bytes=1,
             max_bytes=self._bytes_max,
+            isolation_level=int(self._read_committed),
             topics=[FetchTopic(topic=self._topic, topic_id=topic.id, partitions=[partition])],
         )
         answer = await self._cluster.ask(leader, FETCH, request, at_most=16)
@@ -121,13 +160,15 @@ class PartitionReader:
         return data
 
 
-def decode(data: Buffer, position: int) -> tuple[list[Record], int]:
-    """The records at or after `position`, and the next offset. Control records are skipped."""
+def decode(data: Buffer, position: int, aborted: Aborted | None = None) -> tuple[list[Record], int]:
+    """The records at or after `position`, and the next offset. Control records are skipped, and those of `aborted`
+    transactions."""
     records: list[Record] = []
     end = position
     for start, header in batches(data, partial_end=True):
         verify(data, start, header)
-        if not header.control and header.last_offset >= position:
+        hidden = aborted is not None and aborted.covers(data, start, header)
+        if not hidden and not header.control and header.last_offset >= position:
             records.extend(record for record in read_records(data, start) if record.offset >= position)
         end = max(end, header.next_offset)
     return records, end

@@ -186,6 +186,11 @@ class PartitionLog:
             return self.high_watermark
         return min(self.high_watermark, max(unstable, self.segment_log.start_offset))
 
+    def has_late_transaction(self, now_ms: int, idle_ms_max: int) -> bool:
+        """Whether the oldest open transaction has been idle for longer: its coordinator should have ended it."""
+        seen_ms = self.store.state.oldest_open_seen_ms
+        return seen_ms is not None and now_ms - seen_ms > idle_ms_max
+
     def advance_high_watermark(self, offset: int) -> bool:
         """Move the high watermark forward to `offset`, at most to the log's end; False if it stays."""
         end = self.segment_log.end_offset

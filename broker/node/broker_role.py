@@ -99,10 +99,10 @@ class BrokerRole:
     ) -> None:
         """`raft` is this node's own member of the quorum, where it has that role too; `locks` are those the node
         holds already."""
-        self._settings = settings
+        self.settings = settings
         self._meta = meta
         self._listeners = listeners
-        self._clock = clock
+        self.clock = clock
         self._rng = rng or Random()
         bootstrap = controllers(settings)
         loop = asyncio.get_running_loop()
@@ -259,7 +259,7 @@ class BrokerRole:
     # --- building -------------------------------------------------------------------------------------------
 
     def _membership(self) -> Membership:
-        settings = self._settings
+        settings = self.settings
         return Membership(
             cluster_id=self._meta.cluster_id,
             node_id=self._meta.node_id,
@@ -279,7 +279,7 @@ class BrokerRole:
         return RELEASE.rpc_version(RELEASE.level(self.view.image))
 
     def _server(self, network: Network, metrics: Metrics) -> Server:
-        settings = self._settings
+        settings = self.settings
         broker = Broker(
             settings=settings,
             cluster=self.view,
@@ -287,7 +287,7 @@ class BrokerRole:
             partitions=self.partitions,
             waiters=self.waiters,
             topic_metrics=self.topic_metrics,
-            clock=self._clock,
+            clock=self.clock,
             random=self._rng,
             executor=self._executor,
             groups=self.groups,
@@ -323,14 +323,14 @@ class BrokerRole:
         """A topic's options as the image has them now, on top of this broker's own."""
         image = self.view.image
         settings = topic_settings(topic_defaults(self._settings_now(image)), image.topic_config(topic))
-        check = self._settings[keys.VALIDATE_RECORDS] == "all"
+        check = self.settings[keys.VALIDATE_RECORDS] == "all"
         return TopicSettings.of(settings, check_records=check), TopicLogConfig.of(settings)
 
     def _settings_now(self, image: im.Image) -> Settings:
         """This broker's settings with what was set for all brokers, and for this one, while running."""
         for_all = image.config(im.ResourceType.BROKER, "")
         for_this = image.config(im.ResourceType.BROKER, str(self._meta.node_id))
-        return self._settings.overlaid(for_all, for_this)
+        return self.settings.overlaid(for_all, for_this)
 
     # --- events ---------------------------------------------------------------------------------------------
 
@@ -375,7 +375,7 @@ class BrokerRole:
 
     async def leave(self, timeout_s: float) -> None:
         """Hand over all leaderships before stopping."""
-        if not self._settings[keys.CONTROLLED_SHUTDOWN_ENABLE] or not self.lifecycle.running:
+        if not self.settings[keys.CONTROLLED_SHUTDOWN_ENABLE] or not self.lifecycle.running:
             return
         leaving = asyncio.ensure_future(self.lifecycle.leave(timeout_s))
         alone = asyncio.ensure_future(self._without_controller(NO_CONTROLLER_S))

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from rookery.broker.replication.partition import Partition
 from rookery.controller.controller import Controller
+from rookery.core.config import transactions
 from rookery.core.metadata import image
 from rookery.core.metrics import Metrics, Sample
 
@@ -95,6 +96,7 @@ def publish_cluster(metrics: Metrics, controller: Controller) -> None:
     metrics.read("kafka_brokers", "Active brokers, exported by the active controller.", brokers)
 
 
+LATE_TRANSACTION_BUFFER_MS = 5 * 60_000
 REPLICA_MANAGER = "kafka_server_replicamanager_"
 
 
@@ -104,12 +106,22 @@ def publish_replicas(metrics: Metrics, role: "BrokerRole") -> None:
     def count(condition: Callable[[Partition], bool]) -> Callable[[], float]:
         return lambda: sum(map(condition, partitions))
 
+    late_after_ms = role.settings[transactions.MAX_TIMEOUT_MS] + LATE_TRANSACTION_BUFFER_MS
+
+    def has_late_transaction(partition: Partition) -> bool:
+        return partition.is_leader and partition.log.has_late_transaction(role.clock.wall_ms(), late_after_ms)
+
     for name, text, value in (
         ("partitioncount", "Replicas on this broker.", lambda: len(partitions)),
         ("leadercount", "Partitions this broker leads.", count(lambda p: p.is_leader)),
         ("underreplicatedpartitions", "Led partitions with replicas out of sync.", count(is_under_replicated)),
         ("underminisrpartitioncount", "Led partitions below min.insync.replicas.", count(is_under_min_isr)),
         ("atminisrpartitioncount", "Led partitions at min.insync.replicas.", count(is_at_min_isr)),
+        (
+            "partitionswithlatetransactionscount",
+            "Led partitions with a transaction that should have been ended.",
+            count(has_late_transaction),
+        ),
         ("offlinereplicacount", "Replicas in failed directories.", count(lambda p: p.offline)),
     ):
         metrics.read_value(REPLICA_MANAGER + name, text, value)

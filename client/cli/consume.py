@@ -28,6 +28,12 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("-n", "--count", type=int, help="stop after so many records")
     parser.add_argument("-f", "--follow", action="store_true", help="wait for more at the end")
     parser.add_argument("-o", "--output", choices=("value", "line", "jsonl"), default="value")
+    parser.add_argument(
+        "--isolation-level",
+        choices=("read_uncommitted", "read_committed"),
+        default="read_uncommitted",
+        help="read_committed hides what transactions have not committed (read_uncommitted)",
+    )
     add_bootstrap(parser)
     parser.set_defaults(run=with_cluster(_consume))
 
@@ -129,8 +135,9 @@ async def _read(cluster: Cluster, arguments: argparse.Namespace, partition: int,
     """Print one partition up to where it ended when this began, or for ever with --follow."""
     begin = await _start_offset(cluster, arguments.topic, partition, arguments.start)
     waits = arguments.follow or arguments.count is not None
-    end = await offset_at(cluster, arguments.topic, partition, LATEST)
-    reader = PartitionReader(cluster, arguments.topic, partition, begin)
+    committed = arguments.isolation_level == "read_committed"
+    end = await offset_at(cluster, arguments.topic, partition, LATEST, read_committed=committed)
+    reader = PartitionReader(cluster, arguments.topic, partition, begin, read_committed=committed)
     while not printer.done and (waits or reader.position < end):
         for record in (await reader.fetch()).records:
             printer.show(partition, record)

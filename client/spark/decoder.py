@@ -1,41 +1,18 @@
 """Record batches to Arrow, a column at a time: the work per record is that of the wire format alone."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import heapify, heappop
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rookery.client.reader import Aborted
 from rookery.client.spark.columnar import Columns, Section
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.schema import ARROW, arrow_schema
-from rookery.core.wire.apis.fetch import AbortedTransaction
-from rookery.core.wire.batch import BatchHeader, batches, verify
-from rookery.core.wire.markers import read_marker
+from rookery.core.wire.batch import batches, verify
 from rookery.core.wire.primitives import Buffer
 from rookery.core.wire.records import DEFAULT_BUDGET, RecordHeader, decode_records, records_section
-
-
-class Aborted:
-    """Reads the batches of one response in order. An aborted transaction adds its producer, the marker removes it."""
-
-    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
-        self._coming = [(each.first_offset, each.producer_id) for each in transactions]
-        heapify(self._coming)
-        self._producers: set[int] = set()
-
-    def covers(self, data: Buffer, position: int, header: BatchHeader) -> bool:
-        """Whether the batch's records were aborted; call it for every batch, control batches too."""
-        while self._coming and self._coming[0][0] <= header.last_offset:
-            self._producers.add(heappop(self._coming)[1])
-        if header.control:
-            marker = read_marker(data, position)
-            if marker is not None and not marker.commit:
-                self._producers.discard(header.producer_id)
-            return False
-        return header.transactional and header.producer_id in self._producers
-
 
 ROWS_MAX = 8192
 """Rows in one Arrow batch: with fewer Spark needs more time per row, with more no less."""

@@ -7,9 +7,10 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from rookery.client.reader import Aborted
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.data_loss import report_data_loss
-from rookery.client.spark.decoder import Aborted, Decoder, next_offset
+from rookery.client.spark.decoder import Decoder, next_offset
 from rookery.client.spark.kafka_options import Fetching
 from rookery.client.spark.lookup import TIMEOUT_S, bounds_of, offsets_at
 from rookery.client.spark.offsets import Range

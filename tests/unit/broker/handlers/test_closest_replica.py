@@ -23,7 +23,8 @@ from rookery.core.wire.apis.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from rookery.core.wire.records import batches
+from rookery.core.wire.markers import EndMarker, build_marker
+from rookery.core.wire.records import batches, stamp
 from tests.unit.broker.one_broker import LISTENER
 from tests.unit.broker.talk import QuietBroker, Talk, batch_of, fetch_request
 
@@ -194,6 +195,32 @@ async def test_a_follower_shows_what_it_knows_to_be_committed(follower: QuietBro
     assert (data.error_code, offsets(data), data.high_watermark) == (ErrorCode.NONE, [0, 1], 2)
     behind = await follower.talk().fetch("orders", 3)
     assert (behind.error_code, offsets(behind)) == (ErrorCode.NONE, []), "it is here, and not known to be committed"
+
+
+@pytest.mark.row(135)
+@pytest.mark.invariant("P14", "T9")
+async def test_a_follower_hides_what_is_not_decided(follower: QuietBroker) -> None:
+    """A follower knows open and aborted transactions from its copy of the log."""
+    partition = follower.partition("orders")
+
+    def fetch_from_leader(batch: bytes | bytearray, high_watermark: int) -> None:
+        copy = bytearray(batch)
+        stamp(copy, 0, partition.log.end_offset, 1)
+        partition.apply_fetched(copy, high_watermark=high_watermark, leader_log_start=0, now_ms=0)
+
+    in_transaction: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
+    fetch_from_leader(batch_of(b"undecided", base_sequence=0, **in_transaction), 4)
+    data = await follower.talk().fetch("orders", 0, isolation_level=1)
+    assert (offsets(data), data.high_watermark, data.last_stable_offset) == ([0, 1, 2], 4, 3)
+    assert offsets(await follower.talk().fetch("orders", 0)) == [0, 1, 2, 3]
+    marker = build_marker(EndMarker(False, 0), producer_id=7, producer_epoch=0, timestamp=0)
+    fetch_from_leader(marker, 4)
+    data = await follower.talk().fetch("orders", 0, isolation_level=1)
+    assert data.last_stable_offset == 3, "the marker is not known to be committed"
+    partition.apply_fetched(b"", high_watermark=5, leader_log_start=0, now_ms=0)
+    data = await follower.talk().fetch("orders", 0, isolation_level=1)
+    assert (offsets(data), data.last_stable_offset) == ([0, 1, 2, 3, 4], 5)
+    assert [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()] == [(7, 3)]
 
 
 async def test_an_offset_that_a_follower_does_not_have_is_out_of_range(follower: QuietBroker) -> None:

@@ -429,6 +429,7 @@ async def end(broker: QuietBroker, talk: Talk, producer_id: int, commit: bool) -
     await talk.produce("orders", batch_of(b"behind"))
 
 
+@pytest.mark.row(135)
 @pytest.mark.invariant("P14", "T9")
 async def test_line_40_read_committed_ends_before_open_transactions(broker: QuietBroker) -> None:
     await broker.create("orders")

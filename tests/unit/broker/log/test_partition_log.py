@@ -327,3 +327,15 @@ def test_reads_return_whole_batches_with_their_headers() -> None:
     data = log.read(6, 1, Isolation.HIGH_WATERMARK).data
     assert [header.base_offset for _, header in batches(data)] == [4]
     assert read_header(data).partition_leader_epoch == 5
+
+
+def test_a_transaction_that_nobody_ends_is_noticed() -> None:
+    log = opened(new_disk())
+    assert not log.has_late_transaction(NOW, 100)
+    log.append_as_leader(batch(1, producer_id=7, sequence=0, transactional=True), 0, NOW, NOT_VERIFIED)
+    assert not log.has_late_transaction(NOW + 100, 100)
+    assert log.has_late_transaction(NOW + 101, 100)
+    log.append_as_leader(batch(1, producer_id=7, sequence=1, transactional=True), 0, NOW + 60, NOT_VERIFIED)
+    assert not log.has_late_transaction(NOW + 101, 100), "it is idle since its last batch"
+    end(log, 7, EndMarker(False, 0))
+    assert not log.has_late_transaction(NOW + 1000, 100)
