@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -188,14 +188,6 @@ class Metrics:
 
     def _declare(self, name: str, kind: str, labels: Sequence[str], text: str) -> None:
         self.families.append(Family(name + "_total" * (kind == "counter"), kind, tuple(labels), text))
-
-    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-        self._declare(name, "counter", labels, text)
-        return self._keep(Counter(name, text, labels, registry=None))
-
-    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        self._declare(name, "gauge", labels, text)
-        return self._keep(Gauge(name, text, labels, registry=None))
 
     def histogram(
         self, name: str, text: str, labels: Sequence[str] = (), buckets: Sequence[float] = SECONDS_BUCKETS

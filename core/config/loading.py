@@ -56,12 +56,6 @@ def read_properties(text: str, origin: str = "file") -> dict[str, str]:
     return values
 
 
-def environment_name(key: str) -> str:
-    """The variable that sets `key`: the mapping of Apache Kafka's image."""
-    name = key.replace("-", "\0").replace("_", "__").replace(".", "_").replace("\0", "___")
-    return ENVIRONMENT_PREFIX + name.upper()
-
-
 def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The options set by the environment, and notes on variables that have no effect here."""
     values: dict[str, str] = {}
@@ -78,6 +72,7 @@ def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], list[s
 
 
 def _key_of(variable: str) -> str:
+    """The key that a variable sets: the mapping of Apache Kafka's image."""
     rest = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
     return rest.replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
 

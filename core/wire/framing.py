@@ -109,18 +109,3 @@ class FrameReader:
         self._view = memoryview(self._buffer)
         self._view[: len(waiting)] = waiting
         self._start, self._filled = 0, len(waiting)
-
-
-def split_frames(data: bytes, limit: int) -> tuple[list[memoryview], memoryview]:
-    """The complete frames at the start of `data` and what is left over: for clients that hold whole reads."""
-    view = memoryview(data)
-    frames: list[memoryview] = []
-    while len(view) >= 4:
-        (size,) = _SIZE.unpack_from(view)
-        if not 0 <= size <= limit:
-            raise WireError(f"frame of {size} bytes refused: sizes go from 0 to {limit}")
-        if len(view) - 4 < size:
-            break
-        frames.append(view[4 : 4 + size])
-        view = view[4 + size :]
-    return frames, view

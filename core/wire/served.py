@@ -41,10 +41,6 @@ class Served:
     def lowest_advertised(self) -> int:
         return self.min if self.advertise_min is None else self.advertise_min
 
-    def serves(self, version: int) -> bool:
-        """Whether a request in this version gets an answer."""
-        return self.min <= version <= self.max
-
 
 def api_versions_response(
     served: Iterable[Served],

@@ -11,8 +11,8 @@ from rookery.core.testing.network import MemoryNetwork
 from rookery.core.wire.apis import by_key
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersion, ApiVersionsResponse
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
-from rookery.core.wire.framing import split_frames
 from rookery.core.wire.header import read_request_header, response_frame
+from tests.unit.core.wire.frames import split_frames
 
 
 class FakeNode(asyncio.Protocol):

@@ -8,7 +8,7 @@ import pytest
 from rookery.broker.node.settings import load_settings
 from rookery.core.config import node as keys
 from rookery.core.config.listeners import listeners_of
-from rookery.core.config.loading import Loaded, environment_name, load, read_environment, read_properties
+from rookery.core.config.loading import Loaded, load, read_environment, read_properties
 from tests.unit.deploy.compose import DEPLOY, FILES, environment, nodes, read
 
 NODES = [(file, service) for file in FILES for service in nodes(file)]
@@ -24,11 +24,12 @@ def test_every_setting_is_known_and_allowed(file: str, service: str) -> None:
     body = nodes(file)[service]
     assert settings_of(body).warnings == ()
     for variable in environment(body):
-        assert variable == "CLUSTER_ID" or variable == environment_name(_key(variable))
+        assert variable == "CLUSTER_ID" or variable == _variable(next(iter(read_environment({variable: ""})[0])))
 
 
-def _key(variable: str) -> str:
-    return next(iter(read_environment({variable: ""})[0]))
+def _variable(key: str) -> str:
+    """The variable that sets `key` in Apache Kafka's image."""
+    return "KAFKA_" + key.replace("-", "\0").replace("_", "__").replace(".", "_").replace("\0", "___").upper()
 
 
 @pytest.mark.row(156)

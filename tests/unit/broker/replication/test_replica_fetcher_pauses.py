@@ -20,9 +20,9 @@ from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersion, ApiVersionsResponse
 from rookery.core.wire.apis.fetch import FETCH, FetchableTopicResponse, FetchResponse, PartitionData
 from rookery.core.wire.apis.list_offsets import LIST_OFFSETS
-from rookery.core.wire.framing import split_frames
 from rookery.core.wire.header import read_request_header, response_frame
 from tests.unit.broker.waiting import until
+from tests.unit.core.wire.frames import split_frames
 
 
 class BrokenLeader(asyncio.Protocol):

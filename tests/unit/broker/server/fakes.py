@@ -5,8 +5,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from rookery.core.wire.framing import split_frames
 from rookery.core.wire.primitives import Buffer
+from tests.unit.core.wire.frames import split_frames
 
 
 class FakeTimer:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.wire.framing import FrameReader, split_frames
+from rookery.core.wire.framing import FrameReader
 from rookery.core.wire.primitives import WireError
 
 LIMIT = 1_000_000
@@ -144,11 +144,3 @@ def test_a_stream_of_all_sizes() -> None:
         found += _feed(reader, stream[at : at + size])
         at += size
     assert found == payloads
-    frames, rest = split_frames(stream + b"\0\0", LIMIT)
-    assert frames == payloads
-    assert bytes(rest) == b"\0\0"
-
-
-def test_splitting_refuses_what_the_reader_refuses() -> None:
-    with pytest.raises(WireError):
-        split_frames(b"\xff\xff\xff\xff", LIMIT)

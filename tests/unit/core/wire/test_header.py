@@ -10,7 +10,6 @@ from rookery.core.wire.apis.api_versions import (
 )
 from rookery.core.wire.apis.heartbeat import HEARTBEAT, HeartbeatResponse
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest
-from rookery.core.wire.framing import split_frames
 from rookery.core.wire.header import (
     read_request_header,
     read_response_header,
@@ -19,6 +18,7 @@ from rookery.core.wire.header import (
     response_frame,
 )
 from rookery.core.wire.primitives import WireError
+from tests.unit.core.wire.frames import split_frames
 
 
 @pytest.mark.parametrize("version", [0, 4, 9, 12])

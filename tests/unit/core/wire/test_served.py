@@ -20,11 +20,6 @@ def test_the_table_is_sorted_and_shows_the_advertised_minimum() -> None:
         assert API_VERSIONS.decode_response(version, raw).api_keys == response.api_keys
 
 
-def test_advertised_is_not_served() -> None:
-    produce = Served(PRODUCE, 3, 11, advertise_min=0)
-    assert [version for version in range(14) if produce.serves(version)] == list(range(3, 12))
-
-
 @pytest.mark.parametrize(
     ("low", "high", "advertised"), [(2, 11, None), (3, 14, None), (9, 8, None), (3, 9, 4), (3, 9, -1)]
 )
