@@ -29,7 +29,7 @@ from rookery.core.errors import (
 from rookery.core.ids import new_id
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.features import RELEASE, Release
-from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
+from rookery.core.metadata.requests import QuorumReplica, QuorumView
 from rookery.core.metadata.rpc import BY_REQUEST, Method
 from rookery.core.net.control import GRPC, Control, name_is_unknown
 from rookery.core.net.tls import Tls

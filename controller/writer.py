@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from rookery.controller.quorum import Quorum
 from rookery.core.metadata.codec import encode
-from rookery.core.metadata.delta import Delta
+from rookery.core.metadata.delta import Delta, Fold
 from rookery.core.metadata.features import RELEASE, Release
-from rookery.core.metadata.fold import Fold
 from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata.records import Record
 from rookery.core.metadata_log import CommittedBatch, SnapshotId

@@ -9,7 +9,6 @@ from rookery.broker.groups.offsets import Since, TopicIdOf
 from rookery.broker.groups.records import NO_TIMESTAMP, OffsetRecord
 from rookery.broker.groups.state import AnyGroup, GroupsState
 from rookery.broker.groups.step import Instant, Receiver, Step
-from rookery.broker.groups.subscription import CONSUMER
 from rookery.core.errors import ErrorCode, GroupIdNotFoundError, NonEmptyGroupError
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.delete_groups import DeletableGroupResult
@@ -20,6 +19,7 @@ from rookery.core.wire.apis.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from rookery.core.wire.consumer_protocol import CONSUMER
 
 
 def delete_group(state: GroupsState, group_id: str, to: Receiver) -> Step:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from rookery.broker.groups.records import MemberMetadata
 from rookery.broker.groups.step import Receiver
-from rookery.broker.groups.subscription import CONSUMER, subscribed_topics
 from rookery.core.errors import FencedInstanceIdError, UnknownMemberIdError
+from rookery.core.wire.consumer_protocol import CONSUMER, subscribed_topics
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Names of assignment protocols, the preferred one first, with the member's metadata for each."""

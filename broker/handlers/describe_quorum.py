@@ -3,7 +3,7 @@
 from rookery.broker.handlers.ports import ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
-from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
+from rookery.core.metadata.requests import QuorumReplica, QuorumView
 from rookery.core.wire.apis.describe_quorum import (
     DESCRIBE_QUORUM,
     DescribeQuorumRequest,

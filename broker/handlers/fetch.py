@@ -9,8 +9,7 @@ so that no busy partition starves the others.
 
 from typing import Any
 
-from rookery.broker.handlers.delayed_fetch import DelayedFetch
-from rookery.broker.handlers.fetch_answer import Fetch
+from rookery.broker.handlers.fetch_answer import DelayedFetch, Fetch
 from rookery.broker.handlers.fetch_read import FetchRead, replica_of
 from rookery.broker.handlers.fetch_session import FIRST_EPOCH, NO_SESSION_EPOCH, Sessions, wanted_of
 from rookery.broker.handlers.locate import Locator

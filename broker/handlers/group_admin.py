@@ -3,8 +3,7 @@
 from functools import partial
 from typing import Any
 
-from rookery.broker.coordination.gather import Gather, Part
-from rookery.broker.coordination.reply import Reply, coordinator_error
+from rookery.broker.coordination.reply import Gather, Part, Reply, coordinator_error
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.groups.deleting import delete_group, delete_offsets
 from rookery.broker.groups.listing import described, listed

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from rookery.broker.coordination.gather import Gather, Part
-from rookery.broker.coordination.reply import Reply
+from rookery.broker.coordination.reply import Gather, Part, Reply
 from rookery.broker.groups.committing import NO_OFFSET, fetch
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.groups.step import Receiver, Step

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from rookery.core.metadata.image import Image
-from rookery.core.metadata.quorum_view import QuorumView
-from rookery.core.metadata.requests import Request
+from rookery.core.metadata.requests import QuorumView, Request
 
 R = TypeVar("R")
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, Protocol
 
 from rookery.broker.handlers.delayed_produce import DelayedProduce, Written
 from rookery.broker.handlers.locate import Locator
-from rookery.broker.handlers.produce_errors import ProduceErrors
 from rookery.broker.log.producer_state import NOT_VERIFIED, Guard
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.client import Call
+from rookery.broker.server.dispatch import Refused
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.transactions.verification import (
@@ -34,6 +34,7 @@ from rookery.broker.transactions.verification import (
 )
 from rookery.core.clock import Clock
 from rookery.core.errors import (
+    ErrorCode,
     InvalidProducerIdMappingError,
     InvalidRequiredAcksError,
     InvalidTopicError,
@@ -44,15 +45,83 @@ from rookery.core.errors import (
 from rookery.core.metadata.topic_names import INTERNAL
 from rookery.core.wire.apis.produce import (
     PRODUCE,
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
 from rookery.core.wire.batch import HEADER_SIZE, TRANSACTIONAL
-from rookery.core.wire.primitives import Buffer
-from rookery.core.wire.records import read_header, validate_produce_batch
+from rookery.core.wire.primitives import NO_UUID, Buffer
+from rookery.core.wire.records import InvalidRecordsError, read_header, validate_produce_batch
 from rookery.core.wire.served import Served
+
+LEADER_HINTS_FROM = 10
+STORAGE_ERRORS_FROM = 4
+
+
+class ProduceErrors:
+    """Writes errors into answers, in the terms of the client's version; a client that asked the wrong broker
+    is told the right one, which spares it a metadata request."""
+
+    __slots__ = ("_call", "_endpoints", "_first", "_locator", "_metrics")
+
+    def __init__(self, locator: Locator, metrics: TopicMetrics, call: Call) -> None:
+        self._locator = locator
+        self._metrics = metrics
+        self._call = call
+        self._endpoints: dict[int, NodeEndpoint] | None = None
+        self._first: str | None = None
+
+    def refuse(self, answer: PartitionProduceResponse, topic: str, error: KafkaError) -> None:
+        code = error.code
+        if self._first is None:
+            self._first = f"{topic}-{answer.index}: {error}"
+        self._count(topic, code)
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and self._call.version < STORAGE_ERRORS_FROM:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer.error_code = code
+        answer.error_message = error.message
+        answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
+        if isinstance(error, InvalidRecordsError):
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+                for index, reason in error.record_errors
+            ]
+        if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._call.version >= LEADER_HINTS_FROM:
+            self._name_leader(answer, topic)
+
+    def complete(self, response: ProduceResponse) -> None:
+        """Add what the answers refer to."""
+        if self._endpoints:
+            response.node_endpoints = list(self._endpoints.values())
+
+    def close_connection(self) -> None:
+        """acks=0: the only way to tell of a failure is to close the connection."""
+        if self._first is not None:
+            raise Refused(f"acks=0 failed for {self._first}")
+
+    def _count(self, topic: str, code: ErrorCode) -> None:
+        self._call.error(code)
+        traffic = self._metrics["" if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else topic]
+        traffic.produce_requests += 1
+        traffic.failed_produces += 1
+
+    def _name_leader(self, answer: PartitionProduceResponse, topic: str) -> None:
+        leader = self._locator.leader(topic, NO_UUID, answer.index, self._call.client.listener)
+        if leader is None:
+            return
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
+        if leader.endpoint is not None:
+            if self._endpoints is None:
+                self._endpoints = {}
+            _, host, port, _ = leader.endpoint
+            self._endpoints[leader.id] = NodeEndpoint(
+                node_id=leader.id, host=host, port=port, rack=leader.rack
+            )
+
 
 Outcome = ProduceResponse | Pending[Any] | None
 FLAGS_AT = 22  # the low byte of a batch's attributes

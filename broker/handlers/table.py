@@ -8,7 +8,6 @@ from typing import Any
 
 from rookery.broker.coordination.internal_topic import CoordinatorFinder
 from rookery.broker.groups.coordinator import GroupCoordinator
-from rookery.broker.handlers.acls_disabled import acl_handlers
 from rookery.broker.handlers.alter_client_quotas import AlterClientQuotasHandler
 from rookery.broker.handlers.alter_configs import AlterConfigsHandler
 from rookery.broker.handlers.api_versions import ApiVersionsHandler
@@ -25,7 +24,6 @@ from rookery.broker.handlers.describe_log_dirs import DescribeLogDirsHandler, St
 from rookery.broker.handlers.describe_producers import DescribeProducersHandler
 from rookery.broker.handlers.describe_quorum import DescribeQuorumHandler
 from rookery.broker.handlers.describe_topic_partitions import DescribeTopicPartitionsHandler
-from rookery.broker.handlers.describe_user_scram_credentials import DescribeUserScramCredentialsHandler
 from rookery.broker.handlers.elect_leaders import ElectLeadersHandler
 from rookery.broker.handlers.fetch import FetchHandler
 from rookery.broker.handlers.fetch_session import Sessions
@@ -46,6 +44,7 @@ from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
+from rookery.broker.handlers.security_disabled import DescribeUserScramCredentialsHandler, acl_handlers
 from rookery.broker.handlers.transactions import transaction_handlers
 from rookery.broker.handlers.unregister_broker import UnregisterBrokerHandler
 from rookery.broker.handlers.update_features import UpdateFeaturesHandler

@@ -7,9 +7,8 @@ ListTransactions (66) tell of them. Old versions know no PRODUCER_FENCED and say
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rookery.broker.coordination.gather import Gather, Part
 from rookery.broker.coordination.internal_topic import CoordinatorFinder, InternalTopic
-from rookery.broker.coordination.reply import Converted, Reply
+from rookery.broker.coordination.reply import Converted, Gather, Part, Reply
 from rookery.broker.groups.consumer.regex import compiled
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call

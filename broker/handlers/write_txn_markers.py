@@ -7,8 +7,7 @@ offsets after the end of a transaction sees what it committed (KAFKA-17507).
 from collections.abc import Callable
 from typing import Any
 
-from rookery.broker.coordination.gather import Gather
-from rookery.broker.coordination.reply import Reply
+from rookery.broker.coordination.reply import Gather, Reply
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.handlers.delayed_produce import DelayedProduce, Written
 from rookery.broker.handlers.locate import Locator

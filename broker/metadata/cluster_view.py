@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from rookery.core.metadata.fold import Fold
+from rookery.core.metadata.delta import Fold
 from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 

@@ -20,7 +20,7 @@ from rookery.client.cli.quorum import (
 )
 from rookery.client.errors import CliError, NotFoundError, UsageError
 from rookery.core.errors import CorruptMessageError, ErrorCode
-from rookery.core.metadata.fold import Fold
+from rookery.core.metadata.delta import Fold
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.snapshot import state_hash
 from rookery.core.metadata_log import METADATA_LOG, SnapshotId, committed_batches, read_snapshot

@@ -11,7 +11,7 @@ A snapshot goes the same way: `Delta.from_snapshot(image)` replays it onto nothi
 from the image held so far. Records that contradict the state raise `ReplayError`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
@@ -19,6 +19,8 @@ from uuid import UUID
 from immutables import Map, MapMutation
 
 from rookery.core.metadata import records as r
+from rookery.core.metadata.codec import decode
+from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.image import (
     EMPTY,
     AccessControlEntry,
@@ -34,6 +36,7 @@ from rookery.core.metadata.image import (
     Topic,
     metric_name,
 )
+from rookery.core.metadata_log import CommittedBatch, SnapshotId
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -399,3 +402,40 @@ class Delta:
         r.UserScramCredentialRecord: _add_credential,
         r.RemoveUserScramCredentialRecord: _remove_credential,
     }
+
+
+class Fold:
+    """Holds the newest image and moves only forward: what it has seen is passed over. Raises RecordError or
+    UnsupportedLevelError where the cluster has moved on to what `release` does not understand."""
+
+    def __init__(self, image: Image = EMPTY, release: Release = RELEASE) -> None:
+        self.image = image
+        self._release = release
+
+    def on_commit(self, batch: CommittedBatch) -> Changes | None:
+        """What `batch` changed; None where the image holds it already."""
+        if batch.last_offset <= self.image.offset:
+            return None
+        delta = Delta(self.image)
+        for offset, value in enumerate(batch.values, batch.base_offset):
+            if offset > self.image.offset:
+                delta.replay(decode(value, self._release), offset)
+        return self.move(delta.apply(offset=batch.last_offset, epoch=batch.epoch))
+
+    def on_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> Changes | None:
+        """What is different in the snapshot; None where the image is as new."""
+        if snapshot.end_offset - 1 <= self.image.offset:
+            return None
+        delta = Delta.from_snapshot(self.image)
+        for value in values:
+            delta.replay(decode(value, self._release), snapshot.end_offset - 1)
+        return self.move(delta.apply(offset=snapshot.end_offset - 1, epoch=snapshot.epoch))
+
+    def move(self, changes: Changes) -> Changes:
+        """Take over what was replayed already; it must start from the image held."""
+        if changes.before is not self.image:
+            raise ReplayError(f"changes to {changes.before.offset} do not follow {self.image.offset}")
+        if changes.after.features != self.image.features:
+            self._release.check_understood(changes.after)
+        self.image = changes.after
+        return changes

@@ -1,7 +1,8 @@
 """What members of a classic consumer group tell each other through JoinGroup and SyncGroup.
 
-To the broker these are bytes. They begin with their version; a version newer than ours is read as our newest,
-because later ones only add at the end.
+They begin with their version; a version newer than ours is read as our newest, because later ones only add at the end.
+To the broker these are bytes, except for the topics a member subscribes to. Protocol types other than `consumer` (Kafka
+Connect, schema registries) have metadata of their own, which is never opened.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from rookery.core.wire.message import Message
 from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.schema import Array, Bytes, Int32, String, Struct, field
 
+CONSUMER = "consumer"
+"""The protocol type."""
 _VERSION = Layout(">h")
 
 Value = TypeVar("Value", bound=Struct)
@@ -54,3 +57,11 @@ def from_bytes(message: Message[Value], raw: Buffer) -> Value:
         raise WireError(f"{message.name} of {len(raw)} bytes has no version")
     (version,) = _VERSION.unpack_from(raw)
     return message.decode(min(version, message.max_version), raw, _VERSION.size)
+
+
+def subscribed_topics(metadata: Buffer) -> frozenset[str] | None:
+    """The topics of a subscription; None where the bytes are not one."""
+    try:
+        return frozenset(from_bytes(SUBSCRIPTION, metadata).topics)
+    except WireError:
+        return None

@@ -22,8 +22,7 @@ from rookery.core.clock import SystemClock
 from rookery.core.metadata import records as r
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.codec import decode, encode
-from rookery.core.metadata.delta import Delta
-from rookery.core.metadata.fold import Fold
+from rookery.core.metadata.delta import Delta, Fold
 from rookery.core.metadata.image import EMPTY, Image, Partition
 from rookery.core.metadata.snapshot import snapshot, state_hash
 from rookery.core.metadata_log import CommittedBatch, SnapshotId

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from rookery.core.errors import StaleBrokerEpochError
 from rookery.core.metadata import requests as q
+from rookery.core.metadata.delta import Fold
 from rookery.core.metadata.features import SUPPORTED
-from rookery.core.metadata.fold import Fold
 from rookery.core.metadata.image import Endpoint, Image, LeaderRecoveryState
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from rookery.controller.state.defaults import Defaults, rules_of
 from rookery.core.metadata import records as r
 from rookery.core.metadata.codec import decode
-from rookery.core.metadata.fold import Fold
+from rookery.core.metadata.delta import Fold
 from rookery.core.metadata.image import EMPTY, Changes, Image, LeaderRecoveryState, Partition, PartitionChange
 from rookery.core.metadata.snapshot import state_hash
 from rookery.core.metadata_log import CommittedBatch

@@ -57,7 +57,6 @@ PURE = (
     "broker/groups/offsets.py",
     "broker/groups/records.py",
     "broker/groups/state.py",
-    "broker/groups/subscription.py",
 )
 IMPURE = {
     "asyncio",

@@ -43,8 +43,8 @@ from rookery.core.metadata import image as images
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.delta import Delta
 from rookery.core.metadata.image import EMPTY, Changes, Image
-from rookery.core.metadata.quorum_view import QuorumReplica, QuorumView
 from rookery.core.metadata.records import PartitionRecord, Record, RegisterBrokerRecord
+from rookery.core.metadata.requests import QuorumReplica, QuorumView
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import Network, SocketNetwork
 from rookery.core.net.peers import Peers

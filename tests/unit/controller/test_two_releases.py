@@ -9,8 +9,8 @@ from rookery.core.errors import ErrorCode, UnsupportedVersionError
 from rookery.core.metadata import records as r
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.codec import decode
+from rookery.core.metadata.delta import Fold
 from rookery.core.metadata.features import METADATA_VERSION, Release, UnsupportedLevelError
-from rookery.core.metadata.fold import Fold
 from rookery.core.metadata.snapshot import snapshot_values, state_hash
 from rookery.core.metadata_log import SnapshotId
 from tests.unit.controller.desk import Desk

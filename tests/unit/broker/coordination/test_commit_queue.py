@@ -6,7 +6,7 @@ import pytest
 
 from rookery.broker.coordination.alarms import Alarms
 from rookery.broker.coordination.commit_queue import CommitQueue
-from rookery.broker.coordination.gather import Gather
+from rookery.broker.coordination.reply import Gather
 from rookery.broker.coordination.step import Answer
 from rookery.broker.replication.waiters import Waiters
 from rookery.core.errors import ErrorCode, NotCoordinatorError

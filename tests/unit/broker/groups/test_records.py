@@ -15,7 +15,7 @@ from rookery.broker.groups.records import (
     decode,
     encode,
 )
-from rookery.broker.groups.subscription import subscribed_topics
+from rookery.core.wire.consumer_protocol import subscribed_topics
 from rookery.core.wire.primitives import WireError
 from tests.unit.broker.groups.driver import subscription
 

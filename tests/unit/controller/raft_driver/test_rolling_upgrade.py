@@ -23,8 +23,8 @@ from rookery.controller.settings import ControllerSettings
 from rookery.core.clock import SystemClock
 from rookery.core.errors import ErrorCode, UnsupportedVersionError
 from rookery.core.metadata import requests as q
+from rookery.core.metadata.delta import Fold
 from rookery.core.metadata.features import METADATA_VERSION, Release, UnsupportedLevelError
-from rookery.core.metadata.fold import Fold
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.snapshot import state_hash
 from rookery.proto import raft_pb2 as pb

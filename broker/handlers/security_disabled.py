@@ -1,5 +1,8 @@
-"""DescribeAcls (29), CreateAcls (30) and DeleteAcls (31) of a broker without an authorizer: there are none, and
-none can be made."""
+"""Security APIs of a broker without authorizer and SASL: DescribeAcls (29), CreateAcls (30), DeleteAcls (31),
+DescribeUserScramCredentials (50). There are no ACLs, and none can be made. Nobody has SCRAM credentials; tools ask for
+them together with the quotas of users, and show neither if this is refused."""
+
+from collections import Counter
 
 from rookery.broker.server.client import Call
 from rookery.broker.server.dispatch import Handler
@@ -17,6 +20,12 @@ from rookery.core.wire.apis.delete_acls import (
     DeleteAclsResponse,
 )
 from rookery.core.wire.apis.describe_acls import DESCRIBE_ACLS, DescribeAclsRequest, DescribeAclsResponse
+from rookery.core.wire.apis.describe_user_scram_credentials import (
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 from rookery.core.wire.served import Served
 
 CODE = ErrorCode.SECURITY_DISABLED
@@ -56,3 +65,25 @@ class DeleteAclsDisabledHandler:
 
 def acl_handlers() -> list[Handler]:
     return [DescribeAclsDisabledHandler(), CreateAclsDisabledHandler(), DeleteAclsDisabledHandler()]
+
+
+class DescribeUserScramCredentialsHandler:
+    served = Served(DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
+
+    def handle(
+        self, request: DescribeUserScramCredentialsRequest, call: Call
+    ) -> DescribeUserScramCredentialsResponse:
+        asked = Counter(user.name for user in request.users or ())
+        return DescribeUserScramCredentialsResponse(
+            results=[_missing(name, times, call) for name, times in sorted(asked.items())]
+        )
+
+
+def _missing(name: str, times: int, call: Call) -> DescribeUserScramCredentialsResult:
+    code, text = ErrorCode.RESOURCE_NOT_FOUND, f"user {name!r} has no SCRAM credentials"
+    if times > 1:
+        code, text = ErrorCode.DUPLICATE_RESOURCE, f"user {name!r} is named twice"
+    call.error(code)
+    return DescribeUserScramCredentialsResult(
+        user=name, error_code=code, error_message=text, credential_infos=()
+    )
