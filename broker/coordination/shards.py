@@ -36,7 +36,7 @@ RETRY_PAUSE_S = 1.0
 
 
 class Term(NamedTuple):
-    """The time between two elections. A topic that is deleted and made again begins to count anew."""
+    """The time between two elections. A topic that is deleted and recreated begins to count anew."""
 
     topic_id: UUID
     leader_epoch: int

@@ -1,4 +1,4 @@
-"""The group coordinator of a broker: its shards, and the way of a request into one of them."""
+"""The group coordinator of a broker: its shards, and how a request reaches one of them."""
 
 import asyncio
 from collections.abc import Callable

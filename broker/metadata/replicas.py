@@ -335,7 +335,7 @@ class Replicas(Service):
     def _report_begun_anew(self) -> None:
         for key, partition in list(self._begun_anew.items()):
             gone = self._partitions.of(*key) is not partition or partition.offline
-            if gone or partition.state.leader < 0 or self._followers.heard(*key):
+            if gone or partition.state.leader < 0 or self._followers.is_answered(*key):
                 del self._begun_anew[key]
                 if not gone:
                     self._assigned(key, self._log_dirs.dir_of[partition.topic_partition].directory_id)

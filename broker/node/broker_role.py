@@ -382,7 +382,7 @@ class BrokerRole:
         try:
             await asyncio.wait((leaving, alone), return_when=asyncio.FIRST_COMPLETED)
             if not leaving.done():
-                _log.info("broker.leave.alone", reason="no controller is left to hand leaderships over")
+                _log.info("broker.leave.no_controller", reason="no controller is left to hand leaderships over")
         finally:
             leaving.cancel()
             alone.cancel()

@@ -100,7 +100,7 @@ class ClientQuotas:
         self._budgets: Recent[tuple[str, Who], Budget] = Recent()
         self._buckets: Recent[Who, TokenBucket] = Recent()
         self.limited = False
-        """Whether any client is limited: all that is asked on the way of a request while there are no quotas."""
+        """Whether any client is limited: all that a request checks while there are no quotas."""
         self.connections_limited = False
 
     def apply(self, quotas: Quotas) -> None:

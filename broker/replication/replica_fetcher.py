@@ -214,7 +214,7 @@ class ReplicaFetcher:
         for partition in self._partitions.values():
             successor.follow(partition)
 
-    def heard(self, key: Key) -> bool:
+    def is_answered(self, key: Key) -> bool:
         """Whether the leader has answered a fetch of this partition."""
         return key in self._high_watermarks
 

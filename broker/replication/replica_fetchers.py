@@ -79,10 +79,10 @@ class ReplicaFetchers(Service):
         leader_id = self._followed.get((topic_id, index))
         return self._leaders[leader_id].answered_at if leader_id is not None else None
 
-    def heard(self, topic_id: UUID, index: int) -> bool:
+    def is_answered(self, topic_id: UUID, index: int) -> bool:
         """Whether the leader has answered a fetch of this partition since it is followed."""
         leader_id = self._followed.get((topic_id, index))
-        return leader_id is not None and self._leaders[leader_id].heard((topic_id, index))
+        return leader_id is not None and self._leaders[leader_id].is_answered((topic_id, index))
 
     def lags(self) -> dict[TopicPartition, int]:
         return {partition: lag for each in self._leaders.values() for partition, lag in each.lags().items()}

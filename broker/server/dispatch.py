@@ -1,4 +1,4 @@
-"""The table of what a broker serves, and the way of one request through it.
+"""The table of what a broker serves, and the path of a request through it.
 
 Each handler declares the API it serves, the versions it serves it in, and the lowest one to advertise; the
 answer to ApiVersions is derived from that, so nothing is offered that is not there. A handler is a plain

@@ -37,7 +37,7 @@ class Elected(NamedTuple):
     clean: bool = True
 
 
-NOBODY = Elected(NO_NODE)
+NOT_ELECTED = Elected(NO_NODE)
 
 
 def elect(candidates: Candidates, election: Election, can_lead: Callable[[int], bool]) -> Elected:
@@ -56,7 +56,7 @@ def elect(candidates: Candidates, election: Election, can_lead: Callable[[int], 
         for broker in candidates.replicas:
             if can_lead(broker):
                 return Elected(broker, clean=False)
-    return NOBODY
+    return NOT_ELECTED
 
 
 def _in_sync(candidates: Candidates, election: Election) -> Iterator[int]:

@@ -119,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionLostError(f"{self.address} took nothing for {timeout_s:g} s") from None
         if self._transport is None or self._transport.is_closing():
             raise self._lost()
-        self._transport.writelines(self._conversation.tell(api, version, request))
+        self._transport.writelines(self._conversation.send_only(api, version, request))
 
     @property
     def closed(self) -> bool:

@@ -65,7 +65,7 @@ class Conversation:
         self._awaited.append(_Awaited(correlation, api, version, receive, keep))
         return request_frame(api, version, correlation, self._client_id, request)
 
-    def tell(self, api: Api[Any, Any], version: int, request: Struct) -> list[Buffer]:
+    def send_only(self, api: Api[Any, Any], version: int, request: Struct) -> list[Buffer]:
         """The frame of a request that has no answer."""
         return request_frame(api, version, self._correlation(), self._client_id, request)
 

@@ -66,7 +66,7 @@ def _same_leader_epoch(original: Any) -> Any:
 def _anyone_leads(original: Any) -> Any:
     def elect(candidates: Any, kind: Any, can_lead: Any) -> election.Elected:
         alive = [broker for broker in candidates.replicas if can_lead(broker)]
-        return election.Elected(alive[0]) if alive else election.NOBODY
+        return election.Elected(alive[0]) if alive else election.NOT_ELECTED
 
     return elect
 

@@ -50,7 +50,7 @@ class FakeFollowers:
     def unfollow(self, topic_id: UUID, index: int) -> None:
         self.followed.pop((topic_id, index), None)
 
-    def heard(self, topic_id: UUID, index: int) -> bool:
+    def is_answered(self, topic_id: UUID, index: int) -> bool:
         return self.answers and (topic_id, index) in self.followed
 
 
