@@ -3,11 +3,12 @@
 import re
 import subprocess
 
-from tests.tidy.source import ROOT
+from tests.tidy.source import ROOT, files
 
 PAGES = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"}
 FILES = {".dockerignore", ".gitignore", "Makefile", "pyproject.toml", *PAGES}
 FOLDERS = {".ci", "broker", "client", "controller", "core", "deploy", "docs", "proto", "src", "tests"}
+LINES_MAX = 600
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home/\w+)/")
 
 
@@ -40,3 +41,8 @@ def test_the_package_is_made_of_links_to_the_top_level_folders() -> None:
     for folder in ("core", "proto", "broker", "controller", "client"):
         assert (package / folder).is_symlink()
         assert (package / folder).resolve() == ROOT / folder
+
+
+def test_no_module_is_too_long() -> None:
+    long = [f"{path}: {count}" for path in files() if (count := (ROOT / path).read_text().count("\n")) > LINES_MAX]
+    assert long == [], f"more than {LINES_MAX} lines: one idea a module"
