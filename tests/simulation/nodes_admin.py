@@ -7,6 +7,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from rookery.core.errors import ErrorCode
+from rookery.core.wire.apis.alter_client_quotas import (
+    ALTER_CLIENT_QUOTAS,
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from rookery.core.wire.apis.alter_partition_reassignments import (
     ALTER_PARTITION_REASSIGNMENTS,
     AlterPartitionReassignmentsRequest,
@@ -50,6 +57,7 @@ ANSWER_S = 35.0
 TOPIC = 2
 SET = 0
 TOPICS_MAX = 6
+PRODUCER_RATE = "producer_byte_rate"
 
 
 class Admin(Client):
@@ -202,7 +210,7 @@ class Admin(Client):
             world.trace("joins", world.add_node().id)
             return
         node = world.nodes[self.draw.choice(world.brokers)]
-        if node.ready:
+        if node.ready and world.may_fail(node):
             world.loop.call_soon(node.stop, context=NOBODY)
 
     async def elect_preferred(self) -> None:
@@ -236,6 +244,21 @@ class Admin(Client):
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
         answer = await self._send(INCREMENTAL_ALTER_CONFIGS, 1, request)
         self.world.trace("config", name, key, value, answer.responses[0].error_code)
+
+    async def _quota(self, key: str, value: float, *, remove: bool) -> None:
+        name = f"p{self.draw.randrange(self.world.swarm.producers)}"
+        op = OpData(key=key, value=value, remove=remove)
+        entry = EntryData(entity=[EntityData(entity_type="client-id", entity_name=name)], ops=[op])
+        request = AlterClientQuotasRequest(entries=[entry], validate_only=False)
+        answer = await self._send(ALTER_CLIENT_QUOTAS, 1, request)
+        self.world.trace("quota", name, key, value, remove, answer.entries[0].error_code)
+
+    async def set_quota(self) -> None:
+        """What a producer may send each second: little, or more than it does."""
+        await self._quota(PRODUCER_RATE, float(self.draw.choice((500, 5000, 1_000_000))), remove=False)
+
+    async def lift_quota(self) -> None:
+        await self._quota(PRODUCER_RATE, 0.0, remove=True)
 
     async def delete_records(self) -> None:
         places = self._places()

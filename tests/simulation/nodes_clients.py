@@ -7,7 +7,6 @@ node, which may be old, as an answer to a Metadata request would be.
 from __future__ import annotations
 
 import asyncio
-from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.net.connection import Connection, ConnectionLostError
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
+from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from rookery.core.wire.apis.list_offsets import (
     LIST_OFFSETS,
     ListOffsetsPartition,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 LATEST = -1
 Failed = (ConnectionLostError, OSError, KafkaError)
 KEYS = 7
+OWN_IDS = 1 << 40
+"""Producer ids that nobody was given begin here."""
 FORGOTTEN = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
@@ -107,8 +109,6 @@ class Batch:
 class Producer(Client):
     """Sends unique values, to several partitions of one leader at once where it can."""
 
-    _ids = count(1)
-
     def __init__(self, world: World, number: int, *, acks: int, idempotent: bool) -> None:
         super().__init__(world, f"p{number}")
         self._acks = acks
@@ -116,6 +116,7 @@ class Producer(Client):
         self._next: dict[TopicPartition, int] = {}
         self._sequences: dict[Place, tuple[int, int]] = {}
         """Producer id and next sequence."""
+        self._ids: list[int] = []
         self._id_count = 0
         self._number = number
         self.open: list[Batch] = []
@@ -145,12 +146,36 @@ class Producer(Client):
             return
         places = led[self.rng.choice(list(led))]
         some = self.rng.sample(places, min(len(places), self.rng.choice((1, 1, 2, 3))))
+        if not await self._has_ids(some):
+            return
         self.open = [self.batch(place, self.rng.choice((1, 1, 2, 5))) for place in some]
         if self._acks == -1 and self._idempotent:
             await self._until_acked()
         else:
             await self._once()
         self.open = []
+
+    async def _has_ids(self, places: list[Place]) -> bool:
+        """Ask for a producer id for each partition that has none, where the seed has clients do so."""
+        if not self._idempotent or not self.world.swarm.asks_ids:
+            return True
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        while len(self._ids) < sum(place not in self._sequences for place in places):
+            try:
+                answer = await self.ask(self.some_node(), INIT_PRODUCER_ID, 4, request)
+            except Failed:
+                return False
+            if answer.error_code:
+                return False
+            self.world.oracles.given_id(answer.producer_id, answer.producer_epoch)
+            self._ids.append(answer.producer_id)
+        return True
+
+    def _new_id(self) -> int:
+        if self._ids:
+            return self._ids.pop()
+        self._id_count += 1
+        return OWN_IDS + self._number * 1000 + self._id_count
 
     def batch(self, place: Place, size: int) -> Batch:
         now, named = self.now_ms(), place.named
@@ -167,8 +192,7 @@ class Producer(Client):
             data = build_batch(records, producer_id=-1, producer_epoch=-1, base_sequence=-1)
             return Batch(place, values, bytes(data))
         if place not in self._sequences:
-            self._id_count += 1
-            self._sequences[place] = (self._number * 1000 + self._id_count, 0)
+            self._sequences[place] = (self._new_id(), 0)
         producer, sequence = self._sequences[place]
         self._sequences[place] = (producer, sequence + size)
         data = build_batch(records, producer_id=producer, producer_epoch=0, base_sequence=sequence)
@@ -371,6 +395,8 @@ class Probe(Producer):
                 if found is not None:
                     by_leader.setdefault(found[0], []).append(place)
             for leader, places in by_leader.items():
+                if not await self._has_ids(places):
+                    continue
                 sent = [self.batch(place, 1) for place in places]
                 await self._send(leader, sent, 10_000)
                 for place, batch in zip(places, sent, strict=True):

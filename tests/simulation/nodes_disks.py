@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.core.ids import id_text
 from rookery.core.log.checkpoints import RECOVERY_POINTS, decode_offsets
 from rookery.core.log.names import PARTITION_METADATA
-from rookery.core.testing.disk import MemoryDisk
+from rookery.core.testing.disk import MemoryDisk, _Folder
 from rookery.core.wire.records import batches
 from tests.simulation.controller_rules import Violation
 
@@ -97,6 +97,9 @@ class SimDisk(MemoryDisk):
         """Everything works from now on, but what went wrong has gone wrong."""
         self.faults.clear()
         self.room.clear()
+
+    def wipe(self) -> None:
+        self._folders = {"": _Folder(), "/": _Folder()}
 
     def lose_name(self, path: str) -> None:
         """A file is gone behind its owner's back."""

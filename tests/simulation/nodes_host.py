@@ -60,6 +60,8 @@ class SimNode:
         self.ready = False
         self.leaving = False
         self.lives = 0
+        self.unwell_at = 0.0
+        """When it was last down, stopped, or without its disk."""
         self.lost_for: dict[Place, int] = {}
         """Partitions whose ISR it has not joined since its power was cut, and the epoch it had then."""
         self.unclean_for: dict[Place, int] = {}
@@ -194,6 +196,7 @@ class SimNode:
 
     def _on_ready(self) -> None:
         self.ready = True
+        self.unwell_at = self._world.loop.time()
         self._world.trace("ready", self.id)
         if self.role is not None:
             self._world.oracles.recovered(self, self.role.log_dirs.damaged)
@@ -230,6 +233,12 @@ class SimNode:
             self._forget(self.process)
         self.disk.power_cut()
 
+    def wipe(self) -> None:
+        """Its disks are replaced by empty ones, while it is down."""
+        self._world.trace("wiped", self.id)
+        self._ends.clear()
+        self.disk.wipe()
+
     def stop(self) -> None:
         """SIGTERM."""
         if self.up and self.node is not None and self.process is not None and not self.leaving:
@@ -247,6 +256,7 @@ class SimNode:
     def resume(self) -> None:
         if self.process is not None and self.process.paused:
             self._world.trace("resume", self.id)
+            self.unwell_at = self._world.loop.time()
             self._world.loop.resume(self.process)
             self._world.control.review_all()
 

@@ -42,7 +42,7 @@ from rookery.core.metadata.requests import IsrChange, IsrMember
 from rookery.core.testing.disk import MemoryDisk
 from tests.simulation.controller_rules import Violation
 from tests.simulation.nodes_run import Result, Simulation
-from tests.simulation.nodes_swarm import DISK_FAULTS, Swarm, draw
+from tests.simulation.nodes_swarm import DISK_FAULTS, MORE_WORK, Swarm, draw
 
 NEVER_S = 1_000_000.0
 LOSS = (
@@ -95,9 +95,11 @@ def _with(
 
     def aim(swarm: Swarm) -> None:
         swarm.faults = {each: often for each, often in swarm.faults.items() if each not in DISK_FAULTS}
+        swarm.work = {each: often for each, often in swarm.work.items() if each not in MORE_WORK}
+        swarm.asks_ids = False
         swarm.faults.update(dict.fromkeys(faults, 4.0))
         swarm.work.update(dict.fromkeys(work, 4.0))
-        swarm.duration_s, swarm.fault_s = 12.0, min(swarm.fault_s, 1.5)
+        swarm.siege, swarm.duration_s, swarm.fault_s = False, 12.0, min(swarm.fault_s, 1.5)
         swarm.producers = min(swarm.producers, 2)
         swarm.session_ms, swarm.heartbeat_ms = 1500, 250
         swarm.work_s = min(swarm.work_s, 1.5) if work else swarm.work_s

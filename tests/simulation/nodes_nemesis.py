@@ -24,6 +24,7 @@ class Nemesis:
         self._active = True
         self.kept_down: int | None = None
         self.actions = 0
+        self.victim = self._rng.choice(world.swarm.voters) if world.swarm.siege else None
         self._look_s = LOOK_S * (10.0 if world.swarm.days else 1.0)
 
     def start(self) -> None:
@@ -32,7 +33,7 @@ class Nemesis:
 
     def end(self) -> None:
         """All faults end; everything is started again, but for one node at most, until `restore`."""
-        self._active = False
+        self._active, self.victim = False, None
         world = self._world
         node = self._any()
         if self._rng.random() < 0.5 and (not node.up or world.may_kill(node)):
@@ -55,7 +56,7 @@ class Nemesis:
             back = not self._active or self._rng.random() < LOOK_S / BACK_S
             if not node.up and back and node.id != self.kept_down and not world.closing:
                 node.start()
-            elif node.is_crippled and back:
+            elif node.is_crippled and back and self.victim in (None, node.id):
                 node.stop()
         world.oracles.check_all()
         world.loop.call_later(self._look_s, self._look_after, context=NOBODY)
@@ -77,24 +78,32 @@ class Nemesis:
     # --- whom ------------------------------------------------------------------------------------------------
 
     def _any(self) -> SimNode:
+        if self.victim is not None:
+            return self._world.nodes[self.victim]
         return self._rng.choice(list(self._world.nodes.values()))
 
     def _leader(self) -> SimNode:
         places = self._world.places()
         partition = self._world.partition(self._rng.choice(places)) if places else None
-        if partition is None or partition.leader < 0:
+        if partition is None or partition.leader < 0 or self.victim is not None:
             return self._any()
         return self._world.nodes[partition.leader]
 
     def _controller(self) -> SimNode:
         """Who leads the metadata quorum, as far as anybody knows."""
         for node in self._world.nodes.values():
-            if node.raft is not None and node.raft.leader[0] == node.id:
+            if node.raft is not None and node.raft.leader[0] == node.id and self.victim is None:
                 return node
         return self._any()
 
     def _hosts(self) -> list[str]:
         return [node.host for node in self._world.nodes.values()]
+
+    def _pair(self) -> list[str]:
+        pair = self._rng.sample(self._hosts(), 2)
+        if self.victim is None or f"n{self.victim}" in pair:
+            return pair
+        return [f"n{self.victim}", pair[1]]
 
     def _heal_later(self) -> None:
         delay = self._rng.expovariate(1.0) * self._world.swarm.heal_s
@@ -129,7 +138,7 @@ class Nemesis:
         """Whoever keeps a partition alive."""
         for place in self._world.places():
             partition = self._world.partition(place)
-            if partition is not None and len(partition.isr) == 1:
+            if partition is not None and len(partition.isr) == 1 and self.victim in (None, *partition.isr):
                 self._kill(self._world.nodes[partition.isr[0]])
                 return
         self._kill(self._leader())
@@ -186,12 +195,12 @@ class Nemesis:
         self._cut_off(self._controller(), both=self._rng.random() < 0.7)
 
     def cut_pair(self) -> None:
-        one, other = self._rng.sample(self._hosts(), 2)
+        one, other = self._pair()
         self._cut(one, other, both=True)
         self._heal_later()
 
     def cut_one_way(self) -> None:
-        one, other = self._rng.sample(self._hosts(), 2)
+        one, other = self._pair()
         self._cut(one, other, both=False)
         self._heal_later()
 
@@ -211,7 +220,7 @@ class Nemesis:
         self._heal_later()
 
     def slow_link(self) -> None:
-        one, other = self._rng.sample(self._hosts(), 2)
+        one, other = self._pair()
         self._world.network.slow(one, other, self._rng.choice((0.05, 0.3, 1.0)))
         self._heal_later()
 
@@ -231,6 +240,15 @@ class Nemesis:
 
     def rot(self) -> None:
         self._world.disks.rot()
+
+    def replace(self) -> None:
+        """A broker, not a voter, comes back as it was on its first day, under its old id."""
+        world = self._world
+        others = [node for node in world.nodes.values() if not node.is_voter]
+        node = self._rng.choice(others) if others else None
+        if node and all(world.tolerates(place, node, cut=True) for place in world.places_of(node.id)):
+            node.power_cut()
+            node.wipe()
 
     # --- several in a row, for planted bugs that need them ---------------------------------------------------
 

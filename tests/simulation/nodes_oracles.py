@@ -86,6 +86,7 @@ class Oracles:
         self._landed: dict[tuple[TopicPartition, int], UUID] = {}
         self._batches: dict[int, tuple[int, int]] = {}
         self._leaders: dict[int, int] = {}
+        self._given: set[int] = set()
 
     def count(self, what: str, by: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + by
@@ -162,6 +163,13 @@ class Oracles:
         self.acked_end[place] = max(self.acked_end.get(place, 0), base_offset + len(values))
         self.count("acked")
         self.check_copies(place)
+
+    def given_id(self, producer_id: int, epoch: int) -> None:
+        """Nobody is given a producer id that somebody has."""
+        fresh = producer_id not in self._given and producer_id >= 0 and epoch == 0
+        require(fresh, "T1", f"producer id {producer_id}, epoch {epoch}, was given before")
+        self._given.add(producer_id)
+        self.count("ids")
 
     def showed(self, place: Place, leader_epoch: int, high_watermark: int) -> None:
         """A reader was shown a high watermark."""

@@ -18,12 +18,14 @@ from tests.simulation.nodes_admin import Admin
 from tests.simulation.nodes_clients import Consumer, Failed, Probe, Producer
 from tests.simulation.nodes_groups import Commits, Member
 from tests.simulation.nodes_nemesis import Nemesis
+from tests.simulation.nodes_progress import Progress
 from tests.simulation.nodes_swarm import Swarm, draw
 from tests.simulation.nodes_world import World
 
 BOOT_S = 60.0
 REST_S = 90.0
 PROBES = 900
+GOES_ON = 950
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Simulation:
         self.swarm = swarm or draw(Random(f"{seed} nodes"))
         self.world = World(seed, self.swarm)
         self.nemesis = Nemesis(self.world)
+        self.world.victim = self.nemesis.victim
         self.admin = Admin(self.world)
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
@@ -87,7 +90,11 @@ class Simulation:
         self._make_topics()
         self._start_clients()
         self.nemesis.start()
+        progress = Progress(world, GOES_ON) if self.swarm.siege else None
         self._go_on(self.swarm.duration_s)
+        if progress is not None:
+            progress.stopped = True
+            world.victim = None
         self.nemesis.end()
         self._until(self.patience_s, self._has_elected, "whoever can lead does, with a node down")
         if self.nemesis.kept_down is not None:

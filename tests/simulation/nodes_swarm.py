@@ -8,7 +8,8 @@ FAULTS = (
     "pause_controller", "isolate", "isolate_controller", "cut_pair", "cut_one_way", "cut_control", "cut_data",
     "slow_link", "jump_clock", "last_in_sync", "start_twice",
 )  # fmt: skip
-DISK_FAULTS = ("disk_error", "disk_full", "rot")
+DISK_FAULTS = ("disk_error", "disk_full", "rot", "replace")
+MORE_WORK = ("set_quota", "lift_quota")
 WORK = (
     "create_topic", "delete_topic", "recreate_topic", "grow_topic", "reassign", "reassign_again", "alter_config",
     "delete_records", "elect_preferred", "drain", "leave_and_join",
@@ -18,6 +19,8 @@ POINTS = (
     "/Heartbeat", "/CreateTopics", "/Fetch", "/Vote",
 )  # fmt: skip
 """Named points at which a process may be killed, or a reply lost."""
+SILENCE_S = 6.0
+"""A gRPC connection that is silent is given up after four seconds, and an attempt at a new one after two."""
 POLICIES = ("keep", "keep", "time", "size", "compact", "compact,delete")
 
 
@@ -98,6 +101,10 @@ class Swarm:
     duration_s: float
     skews_ms: int
     scrub_ms: int = 5000
+    asks_ids: bool = False
+    """Producers ask for their ids instead of choosing them."""
+    siege: bool = False
+    """All faults hit one node: the others must go on."""
     faults: dict[str, float] = field(default_factory=dict)
     work: dict[str, float] = field(default_factory=dict)
     points: dict[str, float] = field(default_factory=dict)
@@ -106,6 +113,15 @@ class Swarm:
     def pace(self) -> float:
         """How much longer everything takes than in a seed of minutes."""
         return 60.0 if self.days else 1.0
+
+    @property
+    def failover_s(self) -> float:
+        """How long writes may stand still when somebody fails: until the quorum has a leader, which may take two
+        elections, a dead broker is fenced, one that lags is out of the ISR, and connections that are silent are given
+        up; and what links and threads take meanwhile."""
+        elections_ms = 2 * (self.raft_ms + 3 * self.raft_ms // 2)
+        waits_ms = elections_ms + self.session_ms + self.grace_ms + 1.5 * self.lag_ms + 2 * self.fetch_wait_ms
+        return waits_ms / 1000 + SILENCE_S + 50 * (self.thread_s + self.delay_s)
 
     @property
     def voters(self) -> list[int]:
@@ -168,7 +184,21 @@ def draw(rng: Random, *, minutes: bool = False) -> Swarm:
     swarm.points = {point: rng.choice((0.002, 0.01, 0.05)) for point in POINTS if rng.random() < 0.25}
     swarm.faults |= {each: rng.choice((0.5, 1.0, 3.0)) for each in DISK_FAULTS if rng.random() < 0.3}
     swarm.scrub_ms = rng.choice((2000, 5000, 15_000)) * (10 if days else 1)
+    swarm.work |= {each: rng.choice((0.5, 1.0, 2.0)) for each in MORE_WORK if rng.random() < 0.5}
+    swarm.asks_ids = rng.random() < 0.5
+    if rng.random() < 0.25 and not days:
+        _besiege(swarm)
     return swarm
+
+
+def _besiege(swarm: Swarm) -> None:
+    """Short times, so that there is much to see of what follows a fault."""
+    swarm.siege = True
+    swarm.session_ms, swarm.lag_ms, swarm.raft_ms = min(swarm.session_ms, 3000), min(swarm.lag_ms, 2000), 1000
+    swarm.heartbeat_ms = min(swarm.heartbeat_ms, swarm.session_ms // 3)
+    swarm.faults = {each: often for each, often in swarm.faults.items() if each not in ("rot", "replace")}
+    swarm.duration_s = 2 * swarm.failover_s
+    swarm.fault_s = max(swarm.fault_s, 2.0)
 
 
 def draw_topic(rng: Random, brokers: int, pace: float) -> TopicPlan:

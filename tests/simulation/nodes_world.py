@@ -84,6 +84,7 @@ class World:
         everybody = sorted({*swarm.voters, *swarm.brokers})
         self.nodes = {n: SimNode(self, n) for n in everybody}
         self.plans: dict[str, TopicPlan] = {}
+        self.victim: int | None = None
         self.quiet = False
         """Clients stop after what they have begun."""
         self.calm = False
@@ -187,6 +188,10 @@ class World:
 
     # --- faults at named points ------------------------------------------------------------------------------
 
+    def may_fail(self, node: SimNode) -> bool:
+        """In a siege faults hit nobody else."""
+        return self.victim is None or node.id == self.victim
+
     def may_kill(self, node: SimNode) -> bool:
         """Killing a broker while another has lost unsynced data may be more than was promised."""
         return all(self.tolerates(place, node, cut=False) for place in self.places_of(node.id))
@@ -207,7 +212,7 @@ class World:
         if self.calm or self._points.random() >= self.swarm.points.get(point, 0.0):
             return
         node = self.here()
-        if node is not None and self.may_kill(node):
+        if node is not None and self.may_fail(node) and self.may_kill(node):
             self.trace("at", point)
             node.kill()
             raise Killed
