@@ -41,6 +41,7 @@ from rookery.core.errors import (
     KafkaError,
     NotLeaderOrFollowerError,
     TransactionalIdAuthorizationFailedError,
+    UnknownTopicIdError,
 )
 from rookery.core.metadata.topic_names import INTERNAL
 from rookery.core.wire.apis.produce import (
@@ -51,6 +52,7 @@ from rookery.core.wire.apis.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from rookery.core.wire.batch import HEADER_SIZE, TRANSACTIONAL
@@ -175,10 +177,7 @@ class ProduceHandler:
         refusal = _refusal(request)
         responses = []
         for topic in request.topic_data:
-            name = topic.name
-            named = bool(name)
-            if not named:
-                name = self._locator.name_of(topic.topic_id)
+            name = topic.name or self._name_of(topic)
             answers = []
             for data in topic.partition_data:
                 answer = PartitionProduceResponse(index=data.index, base_offset=-1)
@@ -188,12 +187,10 @@ class ProduceHandler:
                         raise refusal
                     if name in INTERNAL:
                         raise InvalidTopicError(f"{name} is written by its coordinator alone")
-                    if named:
-                        partition = self._locator.named(name, data.index)
-                    else:
-                        partition = self._locator.of(topic.topic_id, data.index)
-                    self._take(run, answer, partition, data.records)
-                except KafkaError as error:
+                    self._take(run, answer, self._locator.named(name, data.index), data.records)
+                except KafkaError:
+                    if not name:
+                        error = UnknownTopicIdError(f"no topic here has the id {topic.topic_id}")
                     self._errors(run).refuse(answer, name, error)
             responses.append(
                 TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=answers)
@@ -202,6 +199,12 @@ class ProduceHandler:
         if run.held:
             return self._start_task(self._write_held(run), PRODUCE.name)
         return self._answer(run)
+
+    def _name_of(self, topic: TopicProduceData) -> str:
+        """The name of a topic that is given by its id, from v13 on; empty where none has it, or not yet here."""
+        name, here = self._locator.name_of(topic.topic_id), self._locator.here
+        found = (here(name, data.index) for data in topic.partition_data)
+        return name if all(each is None or each.topic_id == topic.topic_id for each in found) else ""
 
     def _take(
         self,
@@ -223,8 +226,7 @@ class ProduceHandler:
         self, run: "_Run", answer: PartitionProduceResponse, partition: Partition, batch: Any
     ) -> None:
         """Like `_take`. Nothing is asked where the transaction is open here already, nor for a retry."""
-        transactional_id = run.request.transactional_id
-        if transactional_id is None:
+        if run.request.transactional_id is None:
             raise TransactionalIdAuthorizationFailedError("a transactional batch needs a transactional id")
         partition.check_leader()
         state, epoch, guard = partition.log.store.state, partition.state.leader_epoch, None
@@ -237,7 +239,6 @@ class ProduceHandler:
                 validate_produce_batch(batch, partition.log.config.max_message_bytes)
                 adds = run.call.version >= ADDING_PRODUCE_FROM
                 guard = state.guard_for(producer_id, producer_epoch, sequence, bumps=adds, now_ms=run.now_ms)
-                run.transaction = Transaction(transactional_id, producer_id, producer_epoch, adds)
                 run.held.append(Held(answer, partition, bytearray(batch), epoch, guard))
                 return
         if partition.opens_batches and self._must_open(partition, batch):
@@ -296,10 +297,16 @@ class ProduceHandler:
         return self._answer(run)
 
     async def _ask(self, run: "_Run") -> Codes:
-        if run.transaction is None:
+        asked = [held for held in run.held if held.guard is not None and held.guard is not NOT_VERIFIED]
+        transactional_id = run.request.transactional_id
+        if not asked or transactional_id is None:
             return {}
-        asked = {held.partition.topic_partition for held in run.held if held.guard is not None}
-        return await self._verification.ask(run.transaction, sorted(asked))
+        header = read_header(asked[0].batch)
+        adds = run.call.version >= ADDING_PRODUCE_FROM
+        transaction = Transaction(transactional_id, header.producer_id, header.producer_epoch, adds)
+        return await self._verification.ask(
+            transaction, sorted({held.partition.topic_partition for held in asked})
+        )
 
     def _answer(self, run: "_Run") -> Outcome:
         errors, request, response = run.errors, run.request, run.response
@@ -331,7 +338,7 @@ class ProduceHandler:
 class _Run:
     """One request on its way through its partitions."""
 
-    __slots__ = ("call", "errors", "held", "now_ms", "request", "response", "transaction", "waiting")
+    __slots__ = ("call", "errors", "held", "now_ms", "request", "response", "waiting")
 
     response: ProduceResponse
 
@@ -341,7 +348,6 @@ class _Run:
         self.now_ms = now_ms
         self.errors: ProduceErrors | None = None
         self.held: list[Held] = []
-        self.transaction: Transaction | None = None
         self.waiting: list[Written] = []
 
 

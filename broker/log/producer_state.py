@@ -201,7 +201,7 @@ class ProducerState:
             and entry.epoch == epoch
             and bool(entry.batches)
             and (entry.batches[-1].last_sequence + 1) & MAX_SEQUENCE == sequence
-            and (entry.txn_first_offset == NONE) is not bool(attributes & TRANSACTIONAL)
+            and (entry.txn_first_offset != NONE if attributes & TRANSACTIONAL else entry.txn_first_offset == NONE)
         )
 
     def duplicate_of(self, batch: BatchHeader) -> AppendedBatch | None:
@@ -306,8 +306,6 @@ class ProducerState:
         self.end_offset = batch.next_offset
         if batch.producer_id == NONE or (batch.control and marker is None):
             return None
-        if self._guards and batch.transactional:
-            self._guards.pop(batch.producer_id, None)
         entry = self._touch(batch.producer_id, now_ms)
         if marker is not None:
             return self._apply_marker(entry, batch, marker)
@@ -323,10 +321,14 @@ class ProducerState:
         if attributes & TRANSACTIONAL and entry.txn_first_offset == NONE:
             entry.txn_first_offset = base
             self._open[base] = producer_id
+            if self._guards is not None:
+                self._guards.pop(producer_id, None)  # it is used up
 
     def _apply_marker(
         self, entry: ProducerEntry, batch: BatchHeader, marker: EndMarker
     ) -> CompletedTxn | None:
+        if self._guards is not None:
+            self._guards.pop(entry.producer_id, None)
         first = entry.txn_first_offset
         if first != NONE and not marker.commit:
             entry.forget_duplicates_from(first)

@@ -398,8 +398,9 @@ def test_any_history_equals_the_oracle(data: st.DataObject) -> None:
             )
             assert _taken(state, batch, guard) is allowed
             if allowed:
+                if oracle.opened(producer) is None:
+                    oracle.guards.pop(producer, None)
                 oracle.log.append(("data", producer, epoch))
-                oracle.guards.pop(producer, None)
         elif step in ("commit", "abort"):
             version = data.draw(st.sampled_from([1, 2]))
             aborted += _end_both(state, oracle, producer, epoch, step, version)
