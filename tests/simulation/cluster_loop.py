@@ -148,6 +148,8 @@ class SimLoop(asyncio.AbstractEventLoop):
                     self._run(ready.popleft())
                 if stop is not None and stop():
                     return
+                while timers and timers[0][2].callback is None:
+                    heappop(timers)  # it was cancelled
                 if not timers or timers[0][0] > end:
                     break
                 self._now, _, handle = heappop(timers)

@@ -51,6 +51,7 @@ class Simulation:
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
         self.members: list[Member] = []
+        self._poll_s = 1.0 if self.swarm.days else 0.1
         self.patience_s = REST_S * (4.0 if self.swarm.days else 1.0)
 
     def run(self) -> Result:
@@ -215,7 +216,7 @@ class Simulation:
             if world.loop.time() >= deadline:
                 found = state() if state is not None else self._state()
                 raise Violation(f"liveness: not within {timeout_s:g} s: {what}; {found}")
-            world.loop.run_until(world.loop.time() + 0.1, self._broken)
+            world.loop.run_until(world.loop.time() + self._poll_s, self._broken)
             self._check_failures()
 
     def _broken(self) -> bool:
