@@ -24,11 +24,10 @@ from rookery.core.wire.apis.list_offsets import (
 from rookery.core.wire.apis.produce import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from rookery.core.wire.batch import crc_of
 from rookery.core.wire.records import Record, batches, build_batch, read_records
-from tests.simulation.cluster_broker import EPOCH_MS
-from tests.simulation.cluster_loop import Process
-from tests.simulation.cluster_net import HostNetwork
 from tests.simulation.controller_rules import require
-from tests.simulation.nodes_host import KAFKA, Place
+from tests.simulation.loop import Process
+from tests.simulation.net import HostNetwork
+from tests.simulation.nodes_host import EPOCH_MS, KAFKA, Place
 
 if TYPE_CHECKING:
     from tests.simulation.nodes_world import World

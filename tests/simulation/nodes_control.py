@@ -15,8 +15,8 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from tests.simulation.cluster_loop import Process, SimLoop, current
-from tests.simulation.cluster_net import SimNetwork
+from tests.simulation.loop import Process, SimLoop, current
+from tests.simulation.net import SimNetwork
 
 KEEPALIVE_S = 4.0
 """A caller gives up a connection that has been silent for this long."""

@@ -15,17 +15,32 @@ from rookery.core.config import node as keys
 from rookery.core.config.options import Settings
 from rookery.core.disk import FolderInUseError
 from rookery.core.types import TopicPartition
-from tests.simulation.cluster_broker import SimClock
-from tests.simulation.cluster_loop import Killed, Process
-from tests.simulation.cluster_net import HostNetwork
+from tests.simulation.loop import Killed, Process, SimLoop
+from tests.simulation.net import HostNetwork
 from tests.simulation.nodes_disks import SimDisk
 
 if TYPE_CHECKING:
     from tests.simulation.nodes_world import World
 
 KAFKA, CONTROL, SECOND = 9092, 9093, 9193
+EPOCH_MS = 1_700_000_000_000
+"""The wall clock when a simulation begins."""
 LAST_S = 0.01
 """What a process that stops has begun already may end meanwhile."""
+
+
+class SimClock:
+    """Time of one host: the monotonic clock is everybody's, the wall clock can jump."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+        self.skew_ms = 0
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    def wall_ms(self) -> int:
+        return EPOCH_MS + int(self._loop.time() * 1000) + self.skew_ms
 
 
 class Place(NamedTuple):

@@ -1,18 +1,12 @@
-"""Planted bugs: each breaks one thing in the shells around the pure cores, and simulated nodes must notice.
-
-A mutant replaces functions while it is planted; nothing of it is in the product. Most of them were in the product once.
-`tests/soak/soak_nodes.py` searches for seeds that notice each; CI replays the recorded ones.
-"""
+"""Planted bugs of the shells around the pure cores; most were in the product once. `MUTANTS` are all that are planted
+in whole nodes, those of replication among them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from random import Random
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 from rookery.broker.coordination.alarms import Alarms
 from rookery.broker.groups import committing
@@ -40,49 +34,11 @@ from rookery.core.log.checkpoints import save_offsets
 from rookery.core.log.flush import FlushJob
 from rookery.core.metadata.requests import IsrChange, IsrMember
 from rookery.core.testing.disk import MemoryDisk
-from tests.simulation.controller_rules import Violation
-from tests.simulation.nodes_run import Result, Simulation
-from tests.simulation.nodes_swarm import DISK_FAULTS, MORE_WORK, Swarm, draw
+from tests.simulation import nodes_mutants_replication
+from tests.simulation.nodes_planting import BROKEN, LOSS, QUORUM, Mutant
+from tests.simulation.nodes_swarm import DISK_FAULTS, MORE_WORK, Swarm
 
 NEVER_S = 1_000_000.0
-LOSS = (
-    "P1", "P2", "P4", "P5", "P7", "T2", "inconsistent-offsets", "poll-skip", "duplicate", "order", "phantom", "deleted",
-)  # fmt: skip
-"""Once a copy lacks records, chance decides which of these notices first."""
-BROKEN = ("node-failed", "unhandled", "liveness", "S4")
-QUORUM = ("R1", "R3", "R6", "M1", "M3", "M7", "M12", "node-failed", "unhandled", "liveness")
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    name: str
-    bug: str
-    invariants: tuple[str, ...]
-    """Which of them may notice it first."""
-    patches: tuple[tuple[Any, str, Any], ...]
-    aim: Callable[[Swarm], None] = lambda swarm: None
-    """Changes what a seed drew, towards what the bug needs."""
-
-    @contextmanager
-    def planted(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for owner, name, replacement in self.patches:
-                stack.enter_context(patch.object(owner, name, replacement))
-            yield
-
-    def run(self, seed: int) -> Result:
-        swarm = draw(Random(f"{seed} nodes"), minutes=True)
-        self.aim(swarm)
-        with self.planted():
-            return Simulation(seed, swarm).run()
-
-    def noticed_by(self, seed: int) -> str | None:
-        """The invariant that a seed finds broken, if it does."""
-        try:
-            self.run(seed)
-        except Violation as violation:
-            return str(violation).partition(" s: ")[2].partition(":")[0].split(" ")[0]
-        return None
 
 
 # --- where faults should fall ------------------------------------------------------------------------------------
@@ -482,5 +438,6 @@ MUTANTS = (
         ((FollowerSession, "reset", _keeps_its_session),),
         _with("kill_leader"),
     ),
+    *nodes_mutants_replication.MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.simulation import nodes_scenes
 from tests.simulation.nodes_control import NOBODY
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 BACK_S = 4.0
 """Mean time until somebody starts again what stopped."""
 LOOK_S = 0.5
+FAR = 100
 
 
 class Nemesis:
@@ -72,7 +74,10 @@ class Nemesis:
         chosen = self._rng.choices(list(faults), list(faults.values()))[0]
         self.actions += 1
         self._world.trace("nemesis", chosen)
-        getattr(self, chosen)()
+        if chosen in nodes_scenes.SCENES:
+            nodes_scenes.begin(chosen, self._world, self._rng)
+        else:
+            getattr(self, chosen)()
         self._schedule()
 
     # --- whom ------------------------------------------------------------------------------------------------
@@ -205,10 +210,12 @@ class Nemesis:
         self._heal_later()
 
     def cut_control(self) -> None:
-        """A leader and the active controller lose each other."""
+        """A leader and the active controller lose each other; a broker alone loses all controllers."""
         one, other = self._leader(), self._controller()
         if one is not other:
-            self._cut(one.host, other.host, both=True)
+            others = [other] if one.is_voter else [node for node in self._world.nodes.values() if node.is_voter]
+            for controller in others:
+                self._cut(one.host, controller.host, both=True)
             self._heal_later()
 
     def cut_data(self) -> None:
@@ -310,4 +317,6 @@ class Nemesis:
     # --- clocks ----------------------------------------------------------------------------------------------
 
     def jump_clock(self) -> None:
-        self._any().clock.skew_ms = self._rng.randint(-5000, 5000)
+        """Mostly by seconds, sometimes by minutes."""
+        skew_ms = self._rng.randint(-5000, 5000)
+        self._any().clock.skew_ms = skew_ms * FAR if abs(skew_ms) > 4000 else skew_ms

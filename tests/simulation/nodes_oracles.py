@@ -7,20 +7,19 @@ compaction of keys that were written again, DeleteRecords that somebody asked fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.core.errors import KafkaStorageError
 from rookery.core.metadata import image as im
 from rookery.core.metadata_log import CommittedBatch
 from rookery.core.types import TopicPartition
 from rookery.core.wire.records import batches, read_records
-from tests.simulation.cluster_loop import PROCESS, Process, SimTask
-from tests.simulation.cluster_oracles import _content
 from tests.simulation.controller_rules import require
+from tests.simulation.loop import PROCESS, Process, SimTask
 from tests.simulation.nodes_host import Place
 
 if TYPE_CHECKING:
@@ -249,6 +248,18 @@ class Oracles:
             have = other.end_offset if other is not None else 0
             require(have >= offset, "P2", f"{place}: leader {node.id} commits {offset}, node {number} has", have)
 
+    def applies(self, partition: Partition) -> None:
+        """P8: who leads by now does not append what a leader before it answered."""
+        require(partition.leading is None, "P8", f"{partition.topic_partition}: an answer to a fetch, and it leads")
+
+    def begins_to_lead(self, partition: Partition, *_: object) -> None:
+        """P13: nobody leads by what was decided before its own registration."""
+        node = self._world.here()
+        role = node.role if node is not None else None
+        if node is not None and role is not None:
+            what = f"{partition.topic_partition} on {node.id}: leads, and has yet to hear of its registration"
+            require(role.lifecycle.caught_up, "P13", what, role.lifecycle.epoch)
+
     def truncates(self, log: PartitionLog, offset: int) -> None:
         """P7: nothing committed is cut off."""
         self.count("truncations")
@@ -325,7 +336,7 @@ class Oracles:
         require(not names, "left-over", f"node {node.id}: tasks", names)
         timers = [
             handle.callback
-            for _, _, handle in world.loop._timers
+            for handle in world.loop.timers()
             if handle.callback is not None
             and handle.context.get(PROCESS) is process
             and not str(handle.callback.__module__).startswith("tests.")
@@ -433,6 +444,16 @@ def hash_of(values: tuple[bytes, ...]) -> int:
 def key_of(value: bytes) -> bytes:
     """Values end with the key that they were sent with."""
     return value.partition(b"/")[2]
+
+
+def _content(log: PartitionLog, start: int) -> Iterator[bytes]:
+    offset = start
+    while offset < log.end_offset:
+        read = log.read(offset, 1 << 20, Isolation.LOG_END)
+        if not read.data:
+            return
+        yield bytes(read.data)
+        offset = read.next_offset
 
 
 def _records(content: bytes) -> dict[int, tuple[bytes | None, bytes]]:

@@ -14,6 +14,7 @@ from typing import Any
 from rookery.core.errors import ErrorCode
 from tests.simulation import seeds_command
 from tests.simulation.controller_rules import Violation
+from tests.simulation.loop import Livelock
 from tests.simulation.nodes_admin import Admin
 from tests.simulation.nodes_clients import Consumer, Failed, Probe, Producer
 from tests.simulation.nodes_groups import Commits, Member
@@ -62,7 +63,7 @@ class Simulation:
         try:
             with self.world.installed():
                 self._run()
-        except Violation as violation:
+        except (Violation, Livelock) as violation:
             raise Violation(f"seed {self.seed} at {self.world.loop.time():.3f} s: {violation}") from violation
         finally:
             logger.setLevel(level)

@@ -26,10 +26,9 @@ from rookery.controller.state.defaults import Defaults
 from rookery.core.metadata import image as im
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from rookery.core.testing import disk
-from tests.simulation.cluster_loop import PROCESS, Killed, Process, SimLoop, current
-from tests.simulation.cluster_net import SimNetwork
-from tests.simulation.cluster_world import OrderedSet
 from tests.simulation.controller_rules import Observer, Violation, require
+from tests.simulation.loop import PROCESS, Killed, Process, SimLoop, current
+from tests.simulation.net import SimNetwork
 from tests.simulation.nodes_control import SimControl
 from tests.simulation.nodes_disks import DiskFaults, excused
 from tests.simulation.nodes_host import Place, SimNode
@@ -37,6 +36,19 @@ from tests.simulation.nodes_oracles import Oracles
 from tests.simulation.nodes_swarm import Swarm, TopicPlan
 
 QUIET_S = 3600.0
+
+
+class OrderedSet(dict[Any, None]):
+    """A set that is the same in every process: the order of real sets of strings and objects is not."""
+
+    def add(self, item: object) -> None:
+        self[item] = None
+
+    def discard(self, item: object) -> None:
+        self.pop(item, None)
+
+    def pop(self, *item: Any) -> Any:
+        return super().pop(*item) if item else self.popitem()[0]
 
 
 class Witness:
@@ -293,8 +305,8 @@ class World:
         around(PartitionLog, "delete_records", after=oracles.records_deleted)
         around(PartitionLog, "follow_log_start", after=oracles.log_start_followed)
         around(Partition, "append_as_leader", after=self._appended)
-        around(Partition, "apply_fetched", after=self._fetched)
-        around(Partition, "_begin_to_lead", after=lambda *_: self.at("elected"))
+        around(Partition, "apply_fetched", before=lambda partition, *_: oracles.applies(partition), after=self._fetched)
+        around(Partition, "_begin_to_lead", before=oracles.begins_to_lead, after=lambda *_: self.at("elected"))
         around(LogDir, "mark_clean", before=lambda *_: self.at("clean marker"), after=self._marked)
         around(BrokerRole, "_follower_failed", before=self._follower_failed)
         around(RaftNode, "__init__", after=self._witness)

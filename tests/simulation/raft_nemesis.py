@@ -94,7 +94,7 @@ class Nemesis:
 
     def _slow_disk(self) -> None:
         node = self._rng.choice(self._nodes)
-        node.slow_until_ms = self._loop.now_ms + self._swarm.config.fetch_timeout_ms * (0.5 + self._rng.random())
+        node.slow_until_ms = self._loop.now + self._swarm.config.fetch_timeout_ms * (0.5 + self._rng.random())
 
     # -- network ---------------------------------------------------------------------------------------------
 
@@ -108,17 +108,17 @@ class Nemesis:
         self._network.heal()
         shape = self._rng.choice(("isolate", "deaf", "mute", "halves", "bridge"))
         if shape in ("isolate", "deaf"):
-            self._network.cut(rest, [victim])
+            self._network.cut_all(rest, [victim])
         if shape in ("isolate", "mute"):
-            self._network.cut([victim], rest)
+            self._network.cut_all([victim], rest)
         if shape in ("halves", "bridge"):
             self._rng.shuffle(rest)
             middle = len(rest) // 2
             left, right = rest[:middle], rest[middle:]
             if shape == "halves":
                 left = [*left, victim]
-            self._network.cut(left, right)
-            self._network.cut(right, left)
+            self._network.cut_all(left, right)
+            self._network.cut_all(right, left)
         length_ms = self._rng.choice((0.5, 1.0, 3.0)) * self._swarm.config.fetch_timeout_ms
         self._loop.after(length_ms, self._network.heal)
 
@@ -168,8 +168,8 @@ class Nemesis:
             self._loop.after(self._rng.random() * 30, self.kill, leader, self.downtime_ms())
         else:
             rest = [node.id for node in self._nodes if node is not leader]
-            self._network.cut([leader.id], rest)
-            self._network.cut(rest, [leader.id])
+            self._network.cut_all([leader.id], rest)
+            self._network.cut_all(rest, [leader.id])
             self._loop.after(1.5 * self._swarm.config.fetch_timeout_ms, self._network.heal)
 
     # -- disks -----------------------------------------------------------------------------------------------

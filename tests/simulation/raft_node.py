@@ -92,7 +92,7 @@ class SimNode:
         return self.core is not None
 
     def local_ms(self) -> float:
-        return self.world.loop.now_ms * self.clock_rate
+        return self.world.loop.now * self.clock_rate
 
     def start(self) -> None:
         if self.core is not None:
@@ -161,7 +161,7 @@ class SimNode:
             return
         match message:
             case FetchRequest() | FetchSnapshotRequest():
-                self.heard_ms[message.replica] = self.world.loop.now_ms
+                self.heard_ms[message.replica] = self.world.loop.now
             case VoteRequest(pre_vote=False):
                 self.votes_asked[message.sender, message.correlation] = message
         self.call(self.core.step, message)
@@ -193,7 +193,7 @@ class SimNode:
         if not self.paused:
             return
         self.paused = False
-        self.thawed_ms = self.world.loop.now_ms
+        self.thawed_ms = self.world.loop.now
         waiting, self.inbox = self.inbox, []
         self.timer_ms = float("inf")
         incarnation = self.incarnation
@@ -288,7 +288,7 @@ class SimNode:
 
     def _fsync_ms(self) -> float:
         mean = self.world.swarm.fsync_mean_ms
-        slow = 50.0 if self.world.loop.now_ms < self.slow_until_ms else 1.0
+        slow = 50.0 if self.world.loop.now < self.slow_until_ms else 1.0
         longest = self.world.swarm.config.fetch_timeout_ms
         return min(self.world.rng.expovariate(1.0) * mean * slow, longest) if mean else 0.0
 
@@ -360,7 +360,7 @@ class SimNode:
         self.epoch_start_offset = role.epoch_start_offset
         self.world.trace(self.id, 1, role.epoch)
         if became_leader:
-            self.leading_since_ms = self.world.loop.now_ms
+            self.leading_since_ms = self.world.loop.now
             self.heard_ms.clear()
             self.world.oracles.on_leader(self, role.epoch)
 

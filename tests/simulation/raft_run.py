@@ -79,7 +79,7 @@ class Simulation:
     # -- called by nodes -------------------------------------------------------------------------------------
 
     def trace(self, node: int, what: int, number: int) -> None:
-        self._trace = hash((self._trace, self.loop.now_ms, node, what, number))
+        self._trace = hash((self._trace, self.loop.now, node, what, number))
 
     def deliver(self, source: int, target: int, message: Message) -> None:
         self.trace(target, source + 10, message.epoch)
@@ -118,8 +118,8 @@ class Simulation:
             seed=self.seed,
             violation=violation,
             trace=self._trace,
-            simulated_ms=self.loop.now_ms,
-            events=self.loop.events,
+            simulated_ms=self.loop.now,
+            events=self.loop.steps,
             elections=len(self.oracles.leaders),
             committed=self.oracles.committed_end,
             acknowledged=len(self.workload.acknowledged),
@@ -150,7 +150,7 @@ class Simulation:
         patience_ms = self.swarm.config.check_quorum_timeout_ms / (1 - self.swarm.drift) + 60.0
         for node in self.nodes:
             if node.is_leader and node.is_running and not node.paused and not node.readies:
-                self.oracles.on_watch(node, self.loop.now_ms, patience_ms)
+                self.oracles.on_watch(node, self.loop.now, patience_ms)
 
     # -- the end: without faults, all must be well again -----------------------------------------------------
 
@@ -168,7 +168,7 @@ class Simulation:
                 node.crash()
             else:
                 node.start()
-        begun_ms = self.loop.now_ms
+        begun_ms = self.loop.now
         goal = self.oracles.committed_end
         config = self.swarm.config
         # Old messages may still arrive and old deadlines must pass; then it may take ten election timeouts.
@@ -177,7 +177,7 @@ class Simulation:
         patience_ms += 60 * (self.swarm.fsync_mean_ms + self.swarm.network.delay_mean_ms)
         alive = [node for node in self.nodes if node not in left_out]
         self.loop.run_until(begun_ms + patience_ms, lambda: self._has_progress(goal, alive))
-        self.recovery_ms = self.loop.now_ms - begun_ms
+        self.recovery_ms = self.loop.now - begun_ms
         ensure(
             self._has_progress(goal, alive),
             "R20",

@@ -8,7 +8,7 @@ import pytest
 
 from rookery.core.disk import replace_file
 from rookery.core.testing.disk import MemoryDisk
-from tests.simulation.cluster_loop import Process, SimLoop
+from tests.simulation.loop import Process, SimLoop
 
 FILE = "/data/f"
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from random import Random
 
 from tests.simulation.controller_rules import Violation
-from tests.simulation.nodes_mutants import BY_NAME, MUTANTS, Mutant
+from tests.simulation.nodes_mutants import BY_NAME, MUTANTS
+from tests.simulation.nodes_planting import Mutant
 from tests.simulation.nodes_run import Simulation
 from tests.simulation.nodes_swarm import draw
 
@@ -38,7 +39,7 @@ def search(mutant: Mutant, deadline: float) -> dict[str, object] | None:
         if time.monotonic() > deadline or (kills and seed > kills[0] + MORE):
             break
         found = mutant.noticed_by(seed)
-        if found is not None and found in mutant.invariants:
+        if found is not None and found in mutant.invariants and mutant.broken_by(seed) is None:
             kills.append(seed)
             first = first or {"tried": seed, "by": found}
             if len(kills) == KEPT:

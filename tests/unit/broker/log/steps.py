@@ -23,7 +23,7 @@ from rookery.core.log import LogConfig
 from rookery.core.testing.clock import ManualClock
 from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
-from tests.simulation.cluster_loop import Process, SimLoop
+from tests.simulation.loop import Process, SimLoop
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.log.nodes import log_dirs
 

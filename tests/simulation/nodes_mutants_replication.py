@@ -1,106 +1,77 @@
-"""Planted bugs: each breaks one rule of replication in the real code, and the simulated cluster must notice.
+"""Planted bugs of replication: each breaks one rule of copies, in-sync sets or elections in the real code.
 
-A mutant replaces functions while it is planted; nothing of it is in the product. Those that name a real bug repeat
-it. `tests/soak/soak_cluster.py` searches for seeds that kill each; CI replays the recorded ones.
+Those that name a real bug repeat it. They are planted like those of the shells (`nodes_mutants.py`), and have their
+seeds in the same file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from random import Random
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from rookery.broker.lifecycle import Lifecycle
 from rookery.broker.log.partition_log import Isolation, PartitionLog
 from rookery.broker.metadata.replicas import Replicas
-from rookery.broker.replication import isr
 from rookery.broker.replication.partition import ACKS_ALL, Partition
 from rookery.broker.replication.replica_fetcher import ReplicaFetcher
 from rookery.broker.replication.replica_state import LeaderState, PendingExpand, PendingShrink, Proposal
 from rookery.controller.state import alter_partition, brokers, defaults, partitions
-from rookery.core.errors import ErrorCode, NotLeaderOrFollowerError
+from rookery.core.errors import NotLeaderOrFollowerError
 from rookery.core.metadata.records import BrokerRegistrationChangeRecord
-from tests.simulation.cluster_oracles import Violation
-from tests.simulation.cluster_run import Result, Simulation
-from tests.simulation.cluster_swarm import Swarm, draw
+from tests.simulation.nodes_planting import LOSS, Mutant
+from tests.simulation.nodes_swarm import DISK_FAULTS, Swarm
 
-NEVER_S = 100_000.0
-LOSS = ("P2", "P4", "P1", "P7", "inconsistent-offsets", "T2", "P5", "duplicate", "order", "poll-skip", "phantom")
-"""Once a copy lacks records, chance decides which of these notices first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    name: str
-    bug: str
-    invariants: tuple[str, ...]
-    """Which of them may notice it first."""
-    patches: tuple[tuple[Any, str, Any], ...]
-    aim: Callable[[Swarm], None] = lambda swarm: None
-    """Changes what a seed drew, towards the faults that the bug needs."""
-
-    @contextmanager
-    def planted(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for owner, name, replacement in self.patches:
-                stack.enter_context(patch.object(owner, name, replacement))
-            yield
-
-    def run(self, seed: int) -> Result:
-        swarm = draw(Random(f"{seed} swarm"))
-        self.aim(swarm)
-        with self.planted():
-            return Simulation(seed, swarm).run()
-
-    def noticed_by(self, seed: int) -> str | None:
-        """The invariant that a seed finds broken, if it does."""
-        try:
-            self.run(seed)
-        except Violation as violation:
-            return str(violation).partition(" s: ")[2].partition(":")[0].split(" ")[0]
-        return None
+NEVER_S = 1_000_000.0
 
 
 # --- where faults should fall ------------------------------------------------------------------------------------
 
 
-def _with(*actions: str, **settings: Any) -> Callable[[Swarm], None]:
-    """These faults for sure, often; other settings as given; no topic that may lose records."""
+def _with(
+    *faults: str,
+    work: tuple[str, ...] = (),
+    replicas: int = 3,
+    min_insync: int = 2,
+    partitions: int = 0,
+    **settings: Any,
+) -> Callable[[Swarm], None]:
+    """These faults for sure, often, on three nodes with one topic that keeps everything; other settings as given."""
 
     def aim(swarm: Swarm) -> None:
-        swarm.weights.update(dict.fromkeys(actions, 4.0))
-        swarm.duration_s, swarm.fault_s = 15.0, min(swarm.fault_s, 1.0)
+        plan = swarm.topics[0]
         swarm.topics = [
-            replace(plan, unclean=False, min_insync=max(plan.min_insync, min(2, plan.replication_factor)))
-            for plan in swarm.topics
+            replace(
+                plan,
+                policy="keep",
+                unclean=False,
+                min_insync=min_insync,
+                replication_factor=replicas,
+                partitions=partitions or plan.partitions,
+            )
         ]
+        swarm.faults = {each: often for each, often in swarm.faults.items() if each not in DISK_FAULTS}
+        swarm.faults.update(dict.fromkeys(faults, 4.0))
+        swarm.work = dict.fromkeys(work or ("elect_preferred",), 1.0)
+        swarm.work_s = min(swarm.work_s, 1.5) if work else NEVER_S
+        swarm.split, swarm.brokers_more, swarm.late_nodes, swarm.groups = False, 0, 0, 0
+        swarm.session_ms, swarm.heartbeat_ms = 1500, 250
+        swarm.siege, swarm.asks_ids = False, False
+        swarm.duration_s, swarm.fault_s = 15.0, min(swarm.fault_s, 1.0)
         for name, value in settings.items():
             setattr(swarm, name, value)
 
     return aim
 
 
-def _only(*actions: str, min_insync: int = 2, partitions: int = 0, **settings: Any) -> Callable[[Swarm], None]:
+def _only(*faults: str, **settings: Any) -> Callable[[Swarm], None]:
     """These faults and no others, so that a chain of them comes to its end."""
 
     def aim(swarm: Swarm) -> None:
-        _with(*actions, **{"points": {}, "fault_s": 3.0, **settings})(swarm)
-        swarm.weights = dict.fromkeys(actions, 1.0)
-        swarm.topics = [
-            replace(
-                plan,
-                sync=False,
-                min_insync=min_insync,
-                replication_factor=3,
-                partitions=partitions or plan.partitions,
-            )
-            for plan in swarm.topics
-        ]
-        swarm.duration_s = 30.0
+        _with(*faults, **{"fault_s": 3.0, "duration_s": 30.0, **settings})(swarm)
+        swarm.faults, swarm.points = dict.fromkeys(faults, 1.0), {}
+        swarm.topics = [replace(plan, sync=False) for plan in swarm.topics]
 
     return aim
 
@@ -137,8 +108,8 @@ def _bound_at_end(log: PartitionLog, isolation: Isolation) -> int:
     return log.end_offset
 
 
-def _append_then_check(partition: Partition, batch: Any, acks: int, now_ms: int) -> Any:
-    appended = _append_as_leader(partition, batch, 1, now_ms)
+def _append_then_check(partition: Partition, batch: Any, acks: int, *more: Any) -> Any:
+    appended = _append_as_leader(partition, batch, 1, *more)
     if acks == ACKS_ALL and partition.below_min_isr:
         raise partition._too_few_replicas()
     return appended
@@ -183,7 +154,9 @@ def _eligible_by_name(state: LeaderState, node: int, may_join: Any) -> bool:
     return may_join(node) is not None
 
 
-def _fetch_of_any_life(partition: Partition, node_id: int, *, offset: int, log_start: int, broker_epoch: int) -> None:
+def _fetch_of_any_life(
+    partition: Partition, node_id: int, *, offset: int, log_start: int, broker_epoch: int
+) -> None:
     leading = partition.leading
     if leading is None or node_id not in leading.followers:
         raise NotLeaderOrFollowerError("not here")
@@ -221,14 +194,6 @@ def _completed_with_all(draft: Any, rules: Any) -> Any:
     return after if after is draft else after._replace(isr=draft.isr)
 
 
-def _stale_controller_refuses(partition: Any, broker_id: int, wanted: Any) -> ErrorCode:
-    """KAFKA-14154: a controller that is behind takes the leader's newer epoch for a mistake."""
-    if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-        return ErrorCode.INVALID_REQUEST
-    return _check_epochs(partition, broker_id, wanted)
-
-
-_check_epochs = alter_partition._check_epochs
 _rules_of = defaults.rules_of
 
 
@@ -297,7 +262,7 @@ MUTANTS = (
         "KIP-279, KAFKA-6361: logs are compared by length and not by leader epoch",
         (*LOSS, "liveness"),
         ((Partition, "divergence", _diverges_by_length),),
-        _with("kill_leader", "pause_leader", "elect_preferred"),
+        _with("kill_leader", "pause_leader", work=("elect_preferred",)),
     ),
     Mutant(
         "leader cuts to its watermark",
@@ -311,14 +276,14 @@ MUTANTS = (
         "the high watermark no longer waits for replicas whose removal is only proposed",
         LOSS,
         ((PendingShrink, "maximal", property(lambda pending: frozenset(pending.sent.isr))),),
-        _with("cut_leader_from_controller", "pause", "cut_pair", lag_ms=500),
+        _with("cut_control", "pause", "cut_pair", lag_ms=500),
     ),
     Mutant(
         "joining replica ignored",
         "the high watermark does not wait for a replica whose entry is proposed",
         LOSS,
         ((LeaderState, "_advance", _advance_without_joining),),
-        _with("pause", "kill", "cut_leader_from_controller", lag_ms=500, produce_s=0.05),
+        _with("pause", "kill", "cut_control", lag_ms=500, produce_s=0.05),
     ),
     Mutant(
         "committed below min ISR",
@@ -346,14 +311,22 @@ MUTANTS = (
         "NOT_ENOUGH_REPLICAS is answered after the batch was written",
         ("P12", *LOSS),
         ((Partition, "append_as_leader", _append_then_check),),
-        _with("kill", "pause"),
+        _with("kill", "pause", replicas=2),
     ),
     Mutant(
         "entry below the epoch's start",
         "KAFKA-7128: a replica joins at the new leader's old high watermark",
         LOSS,
         ((LeaderState, "_propose_entry", _propose_at_watermark),),
-        _with("kill_leader", "kill", "elect_preferred", lag_ms=500, response_bytes=300, produce_s=0.05, producers=3),
+        _with(
+            "kill_leader",
+            "kill",
+            work=("elect_preferred",),
+            lag_ms=500,
+            response_bytes=300,
+            produce_s=0.05,
+            producers=3,
+        ),
     ),
     Mutant(
         "entry of an earlier life",
@@ -364,7 +337,16 @@ MUTANTS = (
             (Partition, "on_follower_fetch", _fetch_of_any_life),
             (alter_partition, "_eligible", _member_by_name),
         ),
-        _only("entry_of_an_earlier_life", session_ms=6000, grace_ms=500, lag_ms=500, produce_s=0.05),
+        _only(
+            "entry_of_an_earlier_life",
+            split=True,
+            brokers_more=3,
+            session_ms=6000,
+            heartbeat_ms=1000,
+            grace_ms=500,
+            lag_ms=500,
+            produce_s=0.05,
+        ),
     ),
     Mutant(
         "rebooted follower",
@@ -374,14 +356,17 @@ MUTANTS = (
             (LeaderState, "_eligible", _eligible_by_name),
             (Partition, "on_follower_fetch", _fetch_of_any_life),
         ),
-        _only("fetch_of_an_earlier_life", session_ms=6000, grace_ms=500, lag_ms=500, produce_s=1.0, producers=1),
-    ),
-    Mutant(
-        "refused by mistake",
-        "KAFKA-14154: a stale controller's refusal is final for a proposal that the active one would take",
-        ("liveness", *LOSS),
-        ((alter_partition, "_check_epochs", _stale_controller_refuses), (isr, "REPEAT_S", NEVER_S)),
-        _only("asked_the_wrong_controller", zombie_s=5.0, session_ms=6000, lag_ms=500, fault_s=8.0),
+        _only(
+            "fetch_of_an_earlier_life",
+            split=True,
+            brokers_more=3,
+            session_ms=6000,
+            heartbeat_ms=1000,
+            grace_ms=500,
+            lag_ms=500,
+            produce_s=1.0,
+            producers=1,
+        ),
     ),
     Mutant(
         "fenced but in sync",
@@ -409,24 +394,35 @@ MUTANTS = (
         "KAFKA-9672: a reassignment ends and leaves removed replicas in sync",
         ("M4",),
         ((partitions, "_completed", _completed_with_all),),
-        _with("reassign", brokers=4),
+        _with("kill", work=("reassign",), brokers_more=1),
     ),
     Mutant(
         "no restart gate",
         "a restarted broker serves by what it knew before its own registration",
-        (*LOSS, "M5", "P3"),
+        ("P13", *LOSS, "M5", "P3"),
         ((Lifecycle, "_until", _do_not_wait), (Replicas, "publish", _publish_always)),
-        _only("late_return", "pause", min_insync=1, lag_ms=500, snapshots=0.0, produce_s=0.05),
+        _only("late_return", "pause", min_insync=1, lag_ms=500, snapshot_bytes=500, produce_s=0.05),
     ),
     Mutant(
         "stale answer applied",
         "an answer is appended although its leader has been replaced since it was asked for",
-        ("P3", *LOSS, "unhandled", "broker", "liveness"),
+        ("P8", "P3", *LOSS, "unhandled", "node-failed", "liveness"),
         (
             (ReplicaFetcher, "_apply_partition", _apply_whatever_comes),
             (ReplicaFetcher, "unfollow", _unfollow_but_remember),
         ),
-        _only("slow_link", "elect_preferred", "pause_leader", partitions=3, fault_s=0.3, produce_s=0.05, delay_s=0.02),
+        _only(
+            "answer_of_the_leader_before",
+            work=("elect_preferred",),
+            work_s=0.5,
+            split=True,
+            brokers_more=3,
+            partitions=3,
+            lag_ms=5000,
+            produce_s=0.05,
+            producers=3,
+            fault_s=6.0,
+        ),
     ),
     Mutant(
         "duplicates after failover",
@@ -440,13 +436,13 @@ MUTANTS = (
         "consumers are given records above the high watermark",
         ("P14", *LOSS),
         ((PartitionLog, "bound", _bound_at_end),),
+        _with("kill_leader"),
     ),
     Mutant(
         "LATEST goes back",
         "KIP-207: a new leader tells its high watermark before it has reached its own epoch",
         ("P5",),
         ((LeaderState, "readable_latest", property(lambda state: True)),),
-        _with("kill_leader", "pause_leader", "elect_preferred"),
+        _with("kill_leader", "pause_leader", work=("elect_preferred",)),
     ),
 )
-BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
