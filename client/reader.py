@@ -1,11 +1,14 @@
-"""Reads one partition from an offset on; follows changes of its leader."""
+"""Reads partitions: offsets for times, single fetches, and a partition from an offset on, whoever leads it."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop
+from uuid import UUID
 
-from rookery.core.errors import KafkaError, OffsetOutOfRangeError
-from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, check
+from rookery.core.errors import KafkaError, OffsetNotAvailableError, OffsetOutOfRangeError
+from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, Node, check
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.fetch import (
     FETCH,
@@ -29,6 +32,11 @@ LATEST = -1
 EARLIEST = -2
 RETRY_TIMEOUT_S = 60.0
 CONSUMER = -1
+LIST_OFFSETS_VERSION_MAX = 7
+FETCH_VERSION_MAX = 16
+"""The highest version used; later ones are for followers."""
+Place = tuple[str, int]
+"""A partition: topic and number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,6 @@ class Fetched:
 class Aborted:
     """Finds the batches of aborted transactions among those of one read_committed response, read in order. An aborted
     transaction adds its producer, the marker removes it."""
-
 
     def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
         self._coming = [(each.first_offset, each.producer_id) for each in transactions]
@@ -65,31 +72,111 @@ class Aborted:
 async def offset_at(
     cluster: Cluster, topic: str, partition: int, timestamp: int, *, read_committed: bool = False
 ) -> int:
-    """The first offset whose record is at or after `timestamp` (-1: none), or LATEST or EARLIEST. With
-    `read_committed` the partition ends before its oldest open transaction."""
-
-    async def attempt() -> int:
-        leader = await cluster.leader(topic, partition)
-        request = ListOffsetsRequest(
-            replica_id=CONSUMER,
-            isolation_level=int(read_committed),
-            topics=[
-                ListOffsetsTopic(
-                    name=topic,
-                    partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)],
-                )
-            ],
-        )
-        answer = (await cluster.ask(leader, LIST_OFFSETS, request, at_most=7)).topics[0].partitions[0]
-        try:
-            check(answer.error_code, f"{topic}-{partition}")
-        except KafkaError:
-            cluster.forget(topic)
-            raise
-        return answer.offset
-
+    """`offsets_at` for a partition that must exist."""
     await cluster.partition(topic, partition)
-    return await cluster.retrying(attempt, RETRY_TIMEOUT_S, also=UNKNOWN_TOPIC)
+    found = await offsets_at(cluster, {(topic, partition): timestamp}, read_committed=read_committed)
+    return found[topic, partition]
+
+
+async def offsets_at(
+    cluster: Cluster,
+    wanted: Mapping[Place, int],
+    *,
+    read_committed: bool = False,
+    timeout_s: float = RETRY_TIMEOUT_S,
+) -> dict[Place, int]:
+    """For each partition the offset at a time (ms; -1 if no record is that new), or LATEST or EARLIEST.
+
+    LATEST is the high watermark, or the last stable offset with `read_committed`.
+    """
+    found: dict[Place, int] = {}
+
+    async def attempt() -> None:
+        missing = {key: time for key, time in wanted.items() if key not in found}
+        by_leader: dict[Node, list[Place]] = defaultdict(list)
+        for key in sorted(missing):
+            by_leader[await cluster.leader(*key)].append(key)
+        asked = (_ask(cluster, node, keys, missing, read_committed) for node, keys in by_leader.items())
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        failure: BaseException | None = None
+        for keys, outcome in zip(by_leader.values(), outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                failure = outcome
+                for topic, _ in keys:
+                    cluster.forget(topic)
+            else:
+                found.update(outcome)
+        if failure is not None:
+            raise failure
+        unanswered = wanted.keys() - found.keys()
+        if unanswered:
+            names = ", ".join(f"{topic}-{index}" for topic, index in sorted(unanswered))
+            raise OffsetNotAvailableError(f"the leaders did not return the offsets of {names}")
+
+    await cluster.retrying(attempt, timeout_s, also=UNKNOWN_TOPIC)
+    return found
+
+
+async def _ask(
+    cluster: Cluster,
+    leader: Node,
+    keys: Collection[Place],
+    times: Mapping[Place, int],
+    read_committed: bool,
+) -> dict[Place, int]:
+    topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
+    for name, index in keys:
+        topics[name].append(ListOffsetsPartition(partition_index=index, timestamp=times[name, index]))
+    request = ListOffsetsRequest(
+        replica_id=CONSUMER,
+        isolation_level=int(read_committed),
+        topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
+    )
+    answer = await cluster.ask(leader, LIST_OFFSETS, request, at_most=LIST_OFFSETS_VERSION_MAX)
+    found: dict[Place, int] = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            check(each.error_code, f"{topic.name}-{each.partition_index}")
+            found[topic.name, each.partition_index] = each.offset
+    return found
+
+
+async def fetch_partition(
+    cluster: Cluster,
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    bytes_max: int,
+    wait_ms: int,
+    read_committed: bool = False,
+    topic_id: UUID | None = None,
+) -> PartitionData:
+    """One fetch from the partition's leader. With `topic_id` a topic that was recreated under the same name is
+    refused."""
+    leader = await cluster.leader(topic, partition)
+    view = await cluster.topic(topic)
+    wanted = FetchPartition(
+        partition=partition,
+        current_leader_epoch=view.partitions[partition].leader_epoch,
+        fetch_offset=offset,
+        partition_max_bytes=bytes_max,
+    )
+    request = FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=bytes_max,
+        isolation_level=int(read_committed),
+        topics=[FetchTopic(topic=topic, topic_id=topic_id or view.id, partitions=[wanted])],
+    )
+    answer = await cluster.ask(leader, FETCH, request, at_most=FETCH_VERSION_MAX)
+    check(answer.error_code, leader.address)
+    data = next((each for found in answer.responses for each in found.partitions), None)
+    where = f"{topic}-{partition}"
+    if data is None:
+        raise OffsetNotAvailableError(f"{where}: the response of {leader.address} does not contain it")
+    check(data.error_code, f"{where} at offset {offset}")
+    return data
 
 
 class PartitionReader:
@@ -131,33 +218,21 @@ class PartitionReader:
         return Fetched(records, self.position, answer.high_watermark)
 
     async def _fetch_once(self) -> PartitionData:
-        leader = await self._cluster.leader(self._topic, self._partition)
-        topic = await self._cluster.topic(self._topic)
-        partition = FetchPartition(
-            partition=self._partition,
-            current_leader_epoch=topic.partitions[self._partition].leader_epoch,
-            fetch_offset=self.position,
-            partition_max_bytes=self._bytes_max,
-        )
-        request = FetchRequest(
-            max_wait_ms=self._wait_ms_max,
-            min_bytes=1,
-            max_bytes=self._bytes_max,
-            isolation_level=int(self._read_committed),
-            topics=[FetchTopic(topic=self._topic, topic_id=topic.id, partitions=[partition])],
-        )
-        answer = await self._cluster.ask(leader, FETCH, request, at_most=16)
-        check(answer.error_code, leader.address)
-        data = answer.responses[0].partitions[0]
-        where = f"{self._topic}-{self._partition} at offset {self.position}"
-        if data.error_code == OffsetOutOfRangeError.code:
-            first, next_offset = [
-                await offset_at(self._cluster, self._topic, self._partition, time) for time in (EARLIEST, LATEST)
-            ]
-            held = f"it holds {first} to {next_offset - 1}" if next_offset > first else f"it is empty, {first} is next"
-            raise OffsetOutOfRangeError(f"{where}: {held}")
-        check(data.error_code, where)
-        return data
+        topic, partition = self._topic, self._partition
+        try:
+            return await fetch_partition(
+                self._cluster,
+                topic,
+                partition,
+                self.position,
+                bytes_max=self._bytes_max,
+                wait_ms=self._wait_ms_max,
+                read_committed=self._read_committed,
+            )
+        except OffsetOutOfRangeError:
+            first, end = [await offset_at(self._cluster, topic, partition, time) for time in (EARLIEST, LATEST)]
+            held = f"it holds {first} to {end - 1}" if end > first else f"it is empty, {first} is next"
+            raise OffsetOutOfRangeError(f"{topic}-{partition} at offset {self.position}: {held}") from None
 
 
 def decode(data: Buffer, position: int, aborted: Aborted | None = None) -> tuple[list[Record], int]:

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from rookery.client.reader import Aborted
+from rookery.client.reader import Aborted, fetch_partition, offsets_at
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.data_loss import report_data_loss
 from rookery.client.spark.decoder import Decoder, next_offset
 from rookery.client.spark.kafka_options import Fetching
-from rookery.client.spark.lookup import TIMEOUT_S, bounds_of, offsets_at
+from rookery.client.spark.lookup import TIMEOUT_S, bounds_of
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.places import EARLIEST
 from rookery.core.errors import (
@@ -21,13 +21,10 @@ from rookery.core.errors import (
     OffsetNotAvailableError,
     OffsetOutOfRangeError,
 )
-from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, check
+from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster
 from rookery.core.net.connection import ConnectionLostError
-from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, PartitionData
+from rookery.core.wire.apis.fetch import PartitionData
 from rookery.core.wire.primitives import WireError
-
-FETCH_VERSION_MAX = 16
-"""The highest version used; later ones are for followers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,30 +105,16 @@ async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
 
 
 async def _fetch_once(cluster: Cluster, task: Task, offset: int) -> PartitionData:
-    topic, partition = task.range.topic, task.range.partition
-    leader = await cluster.leader(topic, partition)
-    view = await cluster.topic(topic)
-    topic_id = view.id if task.topic_id is None else UUID(task.topic_id)
-    wanted = FetchPartition(
-        partition=partition,
-        current_leader_epoch=view.partitions[partition].leader_epoch,
-        fetch_offset=offset,
-        partition_max_bytes=task.fetching.bytes_max,
+    return await fetch_partition(
+        cluster,
+        task.range.topic,
+        task.range.partition,
+        offset,
+        bytes_max=task.fetching.bytes_max,
+        wait_ms=task.fetching.wait_ms,
+        read_committed=task.fetching.read_committed,
+        topic_id=None if task.topic_id is None else UUID(task.topic_id),
     )
-    request = FetchRequest(
-        max_wait_ms=task.fetching.wait_ms,
-        min_bytes=1,
-        max_bytes=task.fetching.bytes_max,
-        isolation_level=int(task.fetching.read_committed),
-        topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[wanted])],
-    )
-    answer = await cluster.ask(leader, FETCH, request, at_most=FETCH_VERSION_MAX)
-    check(answer.error_code, leader.address)
-    data = next((each for topic_data in answer.responses for each in topic_data.partitions), None)
-    if data is None:
-        raise OffsetNotAvailableError(f"{_name(task.range)}: the response of {leader.address} does not contain it")
-    check(data.error_code, f"{_name(task.range)} at offset {offset}")
-    return data
 
 
 async def _is_deleted(cluster: Cluster, task: Task, offset: int) -> bool:

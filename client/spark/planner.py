@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 
+from rookery.client.reader import offsets_at
 from rookery.client.spark.blocking import BlockingCluster, connected
 from rookery.client.spark.data_loss import report_data_loss
 from rookery.client.spark.fetching import Task
 from rookery.client.spark.kafka_options import OptionError
-from rookery.client.spark.lookup import Found, offsets_at, partitions_of
+from rookery.client.spark.lookup import Found, partitions_of
 from rookery.client.spark.offsets import Position, Range, ranges_between, recreated, split
 from rookery.client.spark.options import ENDS, STARTS, SourceOptions
 from rookery.client.spark.places import (

@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 
+from rookery.client.reader import offsets_at
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.data_loss import DataLossError, DataLossWarning
 from rookery.client.spark.fetching import Task, read
 from rookery.client.spark.kafka_options import Connecting, Fetching
-from rookery.client.spark.lookup import offsets_at
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.places import EARLIEST, LATEST
 from rookery.core.errors import (
