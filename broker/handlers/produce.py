@@ -188,10 +188,9 @@ class ProduceHandler:
                     if name in INTERNAL:
                         raise InvalidTopicError(f"{name} is written by its coordinator alone")
                     self._take(run, answer, self._locator.named(name, data.index), data.records)
-                except KafkaError:
-                    if not name:
-                        error = UnknownTopicIdError(f"no topic here has the id {topic.topic_id}")
-                    self._errors(run).refuse(answer, name, error)
+                except KafkaError as error:
+                    unknown = None if name else UnknownTopicIdError(f"no topic here has the id {topic.topic_id}")
+                    self._errors(run).refuse(answer, name, unknown or error)
             responses.append(
                 TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=answers)
             )

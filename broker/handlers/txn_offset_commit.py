@@ -20,7 +20,7 @@ from rookery.broker.transactions.verification import (
     Verification,
     told_to_committer,
 )
-from rookery.core.errors import ErrorCode, InvalidGroupIdError, KafkaError
+from rookery.core.errors import CoordinatorNotAvailableError, ErrorCode, InvalidGroupIdError, KafkaError
 from rookery.core.wire.apis.txn_offset_commit import (
     TXN_OFFSET_COMMIT,
     TxnOffsetCommitRequest,
@@ -61,7 +61,8 @@ class TxnOffsetCommitHandler:
         if guard is None or guard is NOT_VERIFIED:
             self._commit(request, shard, guard, reply)
         else:
-            self._start_task(self._ask(request, call, shard, guard, reply), TXN_OFFSET_COMMIT.name)
+            asking = self._start_task(self._ask(request, call, shard, guard, reply), TXN_OFFSET_COMMIT.name)
+            asking.receive(lambda _, broken: None if broken is None else reply.refuse(_not_asked(broken)))
         return reply.outcome()
 
     def _guard(self, shard: GroupShard, request: TxnOffsetCommitRequest, version: int) -> Guard | None:
@@ -110,6 +111,10 @@ class TxnOffsetCommitHandler:
             reply,
             lambda state, now: commit_in_transaction(state, request, reply, now, groups.topic_id_of),
         )
+
+
+def _not_asked(broken: BaseException) -> KafkaError:
+    return CoordinatorNotAvailableError(f"the transaction could not be looked up: {broken}")
 
 
 def _refusal(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:

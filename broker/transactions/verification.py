@@ -47,6 +47,7 @@ _LIKE_A_LACK_OF_REPLICAS = {
     _E.COORDINATOR_LOAD_IN_PROGRESS: _E.NOT_ENOUGH_REPLICAS,
     _E.COORDINATOR_NOT_AVAILABLE: _E.NOT_ENOUGH_REPLICAS,
     _E.NOT_COORDINATOR: _E.NOT_ENOUGH_REPLICAS,
+    _E.UNKNOWN_SERVER_ERROR: _E.NOT_ENOUGH_REPLICAS,
 }
 """Producers send such a batch again without looking for another leader: this one is right."""
 _COMMON = {_E.PRODUCER_FENCED: _E.INVALID_PRODUCER_EPOCH}
@@ -257,7 +258,7 @@ class Verification(Service):
             )
             _refuse(questions, _E.NETWORK_EXCEPTION)
             return
-        except asyncio.CancelledError:
+        except BaseException:
             _refuse(questions, _E.NETWORK_EXCEPTION)
             raise
         _settle(questions, answer)

@@ -446,6 +446,18 @@ async def test_offsets_that_the_coordinator_does_not_confirm() -> None:
         assert await fetched(broker) == (-1, E.NONE)
 
 
+async def test_a_question_that_breaks_is_answered() -> None:
+    async with running_broker(config=ONE) as broker:
+        await with_topic(broker)
+        await loaded(broker)
+
+        async def break_down(*_: object) -> Codes:
+            raise ZeroDivisionError("a bug")
+
+        broker.verification.ask = break_down  # type: ignore[method-assign,assignment]
+        assert await commits(broker) is E.COORDINATOR_NOT_AVAILABLE
+
+
 @pytest.mark.invariant("T13")
 async def test_offsets_are_fenced_by_the_group() -> None:
     async with running_broker(config=ONE) as broker:

@@ -254,8 +254,10 @@ async def test_adding_is_tried_again_while_the_transaction_before_is_ending(rig:
         (E.NOT_COORDINATOR, *[E.NOT_ENOUGH_REPLICAS] * 3),
         (E.CONCURRENT_TRANSACTIONS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.CONCURRENT_TRANSACTIONS),
         (E.INVALID_TXN_STATE, *[E.INVALID_TXN_STATE] * 3),
+        (E.UNKNOWN_SERVER_ERROR, *[E.NOT_ENOUGH_REPLICAS] * 3),
     ],
 )
+@pytest.mark.invariant("T4")
 def test_what_a_producer_is_told(
     said: ErrorCode, looking: ErrorCode, abortable: ErrorCode, adding: ErrorCode
 ) -> None:
