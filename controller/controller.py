@@ -20,11 +20,10 @@ from rookery.controller.metrics import ControllerMetrics
 from rookery.controller.quorum import CommittedBatch, Quorum, SnapshotId
 from rookery.controller.sessions import Sessions
 from rookery.controller.settings import ControllerSettings
-from rookery.controller.snapshots import Snapshots, write_snapshot
 from rookery.controller.state import brokers, features
 from rookery.controller.state.decision import Decision, decided
 from rookery.controller.table import HANDLERS, Facts
-from rookery.controller.upkeep import Upkeep
+from rookery.controller.upkeep import SnapshotTimer, Upkeep
 from rookery.controller.writer import Prepared, Writer, prepare
 from rookery.core.clock import Clock
 from rookery.core.errors import (
@@ -38,6 +37,7 @@ from rookery.core.metadata.features import Release
 from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata.records import NoOpRecord, Record
 from rookery.core.metadata.requests import Request
+from rookery.core.metadata.snapshot import snapshot_values
 
 _log = get_logger("controller")
 R = TypeVar("R")
@@ -82,19 +82,17 @@ class Controller:
         wake: Callable[[], None] = lambda: None,
         publish: Callable[[Changes], None] = lambda changes: None,
         deactivated: Callable[[], None] = lambda: None,
-        take_snapshot: Callable[[Image], None] | None = None,
         offload: Offload | None = None,
     ) -> None:
         """`new_id` gives ids that nobody has used; `wake` is called when there is something for `run`; `publish` gets
-        every committed change; `deactivated` hears when this node stops being active; `take_snapshot` writes an image
-        down, `offload` does what takes long in a big cluster (by default both happen on the spot)."""
+        every committed change; `deactivated` hears when this node stops being active; `offload` does what takes long in
+        a big cluster (by default on the spot)."""
         self.settings = settings
         self.metrics = ControllerMetrics()
         self.sessions = Sessions(session_s=settings.session_s, grace_s=settings.reconnect_grace_s)
         self._quorum = quorum
         self._writer = Writer(quorum, settings.release)
-        write_now = partial(write_snapshot, quorum, release=settings.release)
-        self._snapshots = Snapshots(settings, take_snapshot or write_now)
+        self._snapshots = SnapshotTimer(settings)
         self._upkeep = Upkeep(settings)
         self._clock = clock
         self._new_id = new_id
@@ -165,7 +163,15 @@ class Controller:
             for work in self._upkeep.due(now, self._writer.proposed):
                 self._do(*work)
             self.run(len(self._queue) - waiting)
-        self._snapshots.tick(now, self.committed)
+        if self._snapshots.due(now):
+            self.write_snapshot()
+
+    def write_snapshot(self) -> None:
+        """Begin to write the committed image down; the quorum takes the time, and a thread, for it."""
+        image = self.committed
+        self._quorum.write_snapshot(
+            SnapshotId(image.offset + 1, image.epoch), snapshot_values(image, self.settings.release)
+        )
 
     # -- the quorum's listener
 

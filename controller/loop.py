@@ -1,4 +1,4 @@
-"""The controller on an event loop: requests as awaitables, ticks by the clock, snapshots off the loop."""
+"""The controller on an event loop: requests as awaitables, ticks by the clock, long decisions in a thread."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,13 +7,11 @@ from typing import Any, TypeVar
 from rookery.controller.controller import Controller, Work
 from rookery.controller.quorum import Quorum
 from rookery.controller.settings import ControllerSettings
-from rookery.controller.snapshots import snapshot_id
 from rookery.core.clock import Clock
 from rookery.core.errors import KafkaError
 from rookery.core.ids import new_id
-from rookery.core.metadata.image import Changes, Image
+from rookery.core.metadata.image import Changes
 from rookery.core.metadata.requests import Request
-from rookery.core.metadata.snapshot import snapshot_values
 from rookery.core.service import Service
 
 R = TypeVar("R")
@@ -36,12 +34,10 @@ class ControllerLoop(Service):
         clock: Clock,
         publish: Callable[[Changes], None] = lambda changes: None,
     ) -> None:
-        self._quorum = quorum
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduled = False
         self._failed: asyncio.Future[None] | None = None
         self._inactive: asyncio.Future[None] | None = None
-        self._snapshot: asyncio.Task[None] | None = None
         self._elsewhere: asyncio.Task[None] | None = None
         self.controller = Controller(
             settings,
@@ -51,7 +47,6 @@ class ControllerLoop(Service):
             wake=self._wake,
             publish=publish,
             deactivated=self._deactivated,
-            take_snapshot=self._take_snapshot,
             offload=self._offload,
         )
 
@@ -94,9 +89,8 @@ class ControllerLoop(Service):
                 self.controller.tick()
         finally:
             self._loop = None
-            for task in (self._snapshot, self._elsewhere):
-                if task is not None:
-                    task.cancel()
+            if self._elsewhere is not None:
+                self._elsewhere.cancel()
 
     def _wake(self) -> None:
         if self._loop is not None and not self._scheduled:
@@ -132,16 +126,7 @@ class ControllerLoop(Service):
         if inactive is not None and not inactive.done():
             inactive.set_result(None)
 
-    def _take_snapshot(self, image: Image) -> None:
-        if self._loop is not None and (self._snapshot is None or self._snapshot.done()):
-            self._snapshot = self._loop.create_task(self._write_snapshot(image), name="metadata-snapshot")
-            self._snapshot.add_done_callback(self._task_done)
-
     def _task_done(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._fail(error)
-
-    async def _write_snapshot(self, image: Image) -> None:
-        values = await asyncio.to_thread(snapshot_values, image, self.controller.settings.release)
-        self._quorum.write_snapshot(snapshot_id(image), values)

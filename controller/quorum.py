@@ -4,7 +4,7 @@ The controller proposes values and learns of committed ones; it knows nothing of
 driver implements `Quorum`; tests and simulators use the in-memory twin `LocalQuorum`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from rookery.core.clock import Clock, SystemClock
@@ -26,8 +26,9 @@ class Quorum(Protocol):
         """Append `values` as one atomic batch in `epoch` and return the offset of the last. They are not
         committed yet: `on_commit` tells. Raises NotControllerError unless this node leads `epoch`."""
 
-    def write_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> None:
-        """Persist a snapshot of the state after `snapshot.end_offset - 1` and let the log behind it go."""
+    def write_snapshot(self, snapshot: SnapshotId, values: Iterable[bytes]) -> None:
+        """Begin to persist a snapshot of the state after `snapshot.end_offset - 1`; the log behind it goes when that is
+        done. A thread may iterate over `values`, after this call."""
 
     @property
     def leader(self) -> tuple[int, int]:
@@ -120,7 +121,7 @@ class LocalQuorum:
             self.committed.append(batch)
             self._told().on_commit(batch)
 
-    def write_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> None:
+    def write_snapshot(self, snapshot: SnapshotId, values: Iterable[bytes]) -> None:
         committed_end = self.uncommitted[0].base_offset if self.uncommitted else self._end_offset
         if snapshot.end_offset > committed_end:
             raise ValueError(f"snapshot end {snapshot.end_offset} is past the committed {committed_end}")

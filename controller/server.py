@@ -1,12 +1,16 @@
-"""The gRPC server of a controller node: one port for Raft and for what brokers ask of the controller."""
+"""The gRPC server of a controller node: one port for Raft and for what brokers ask of the controller; its listener
+and its TLS."""
 
 from collections.abc import Callable, Sequence
 
 import grpc.aio
 
+from rookery.core.config import node as keys
+from rookery.core.config.listeners import Listener, listeners_of
+from rookery.core.config.options import ConfigError, Settings
 from rookery.core.event_logging import get_logger
 from rookery.core.net.control import GRPC, Control, bind
-from rookery.core.net.tls import Tls
+from rookery.core.net.tls import Tls, read_tls
 from rookery.core.service import Service
 
 _log = get_logger("controller.server")
@@ -51,3 +55,25 @@ class ControlServer(Service):
         if self._server is not None:
             await self._server.stop(self._grace_s)
             self._server = None
+
+
+def controller_listener(settings: Settings) -> Listener:
+    found = listeners_of(settings).controllers
+    if not found:
+        names = ",".join(settings[keys.CONTROLLER_LISTENER_NAMES])
+        raise ConfigError(keys.LISTENERS.name, settings[keys.LISTENERS], f"a controller needs a listener {names}")
+    return found[0]
+
+
+def control_tls(settings: Settings, listener: Listener) -> Tls | None:
+    """Between nodes TLS is always mutual."""
+    if listener.protocol != "SSL":
+        return None
+    return read_tls(
+        {
+            "ssl.keystore.location": settings[keys.SSL_KEYSTORE_LOCATION],
+            "ssl.truststore.location": settings[keys.SSL_TRUSTSTORE_LOCATION],
+            "ssl.key.password": settings[keys.SSL_KEY_PASSWORD],
+            "ssl.client.auth": "required",
+        }
+    )

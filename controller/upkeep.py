@@ -1,4 +1,5 @@
-"""What the active controller does unasked: hand leadership back to preferred replicas, and keep the log moving."""
+"""What a controller does unasked. Each controller writes snapshots of its committed image; the active one also hands
+leadership back to preferred replicas and keeps the log moving."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -51,3 +52,30 @@ class Upkeep:
         if len(records) == ELECTIONS_MAX:
             self._rebalance_at = 0.0
         return decided(records, None)
+
+
+class SnapshotTimer:
+    """When to write a snapshot: after so many bytes of log, or after so long a time with any."""
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        self._settings = settings
+        self._bytes = 0
+        self._oldest: float | None = None
+
+    def committed(self, now: float, size: int) -> None:
+        """`size` bytes of log are committed; 0 stands for a snapshot that was installed."""
+        if size == 0:
+            self._bytes, self._oldest = 0, None
+            return
+        self._bytes += size
+        self._oldest = now if self._oldest is None else self._oldest
+
+    def due(self, now: float) -> bool:
+        """Whether to write one now; the next is due after as much again."""
+        if self._oldest is None:
+            return False
+        interval = self._settings.snapshot_interval_s
+        if self._bytes < self._settings.snapshot_bytes and not 0 < interval <= now - self._oldest:
+            return False
+        self._bytes, self._oldest = 0, None
+        return True

@@ -2,15 +2,13 @@
 
 from random import Random
 
-import grpc.aio
-
 from rookery.broker.node.partition_metrics import publish_cluster
-from rookery.controller.access import Access
-from rookery.controller.app import control_plane
 from rookery.controller.loop import ControllerLoop
 from rookery.controller.raft.node import RaftNode
-from rookery.controller.raft.service import NotServingError
+from rookery.controller.raft.service import RaftService
+from rookery.controller.raft.settings import RaftSettings
 from rookery.controller.rpc import ControllerService
+from rookery.controller.server import ControlServer, control_tls, controller_listener
 from rookery.controller.settings import ControllerSettings
 from rookery.core.clock import Clock
 from rookery.core.config.options import Settings
@@ -20,7 +18,6 @@ from rookery.core.metadata.features import RELEASE
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control
 from rookery.core.service import Service
-from rookery.proto import raft_pb2
 
 
 class ControllerRole:
@@ -37,38 +34,30 @@ class ControllerRole:
         control: Control = GRPC,
         rng: Random | None = None,
     ) -> None:
-        plane = control_plane(
-            settings,
-            meta,
-            registers=[self._register],
-            metrics=metrics,
+        listener = controller_listener(settings)
+        tls = control_tls(settings, listener)
+        self.raft = RaftNode(
+            RaftSettings.of(settings, meta, tls),
             disk=disk,
-            level=self._level,
             clock=clock,
             chance=(rng or Random()).random,
+            metrics=metrics,
+            level=self._level,
             control=control,
         )
-        self.raft: RaftNode = plane.node
-        own = ControllerSettings.of(settings, meta.cluster_id)
-        self.loop = ControllerLoop(own, plane.node, clock)
-        plane.node.subscribe(self.loop.controller)
-        mutual = plane.node.settings.tls is not None
-        access = Access(meta.cluster_id, meta.node_id, mutual)
-        self._service = ControllerService(self.loop, access, self._leader_hint)
+        self.loop = ControllerLoop(ControllerSettings.of(settings, meta.cluster_id), self.raft, clock)
+        self.raft.subscribe(self.loop.controller)
+        peers = RaftService(self.raft)
+        brokers = ControllerService(self.loop, peers.access, self.raft.leader_hint)
+        self.server = ControlServer(
+            f"{listener.bind.host or '0.0.0.0'}:{listener.bind.port}",
+            [peers.register, brokers.register],
+            tls=tls,
+            control=control,
+        )
         self.loop.controller.metrics.register(metrics)
         publish_cluster(metrics, self.loop.controller)
-        self.services: list[Service] = [plane.server, plane.node, self.loop]
+        self.services: list[Service] = [self.server, self.raft, self.loop]
 
     def _level(self) -> int:
         return RELEASE.level(self.loop.controller.committed)
-
-    def _register(self, server: grpc.aio.Server) -> None:
-        self._service.register(server)
-
-    def _leader_hint(self) -> raft_pb2.Leader:
-        """The active controller as this node knows it."""
-        try:
-            replica = self.raft.running().engine.core.replica
-        except NotServingError:
-            return raft_pb2.Leader(id=-1)  # starting or stopping: it knows of nobody
-        return raft_pb2.Leader(id=replica.leader_id, epoch=replica.epoch, endpoint=replica.leader_endpoint)

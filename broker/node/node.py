@@ -11,7 +11,7 @@ from rookery.broker.node.controller_role import ControllerRole
 from rookery.broker.node.health import Health
 from rookery.broker.node.metrics_dialects import publish_dialects
 from rookery.broker.node.node_metrics import DiskSpace, LoopLag, publish_io
-from rookery.controller.app import claim_metadata_folder, control_tls, controller_listener
+from rookery.controller.server import control_tls, controller_listener
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.config import node as keys
 from rookery.core.config.defaults import metadata_log_dir
@@ -19,8 +19,9 @@ from rookery.core.config.listeners import listeners_of, parse_address
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk, FileDisk
 from rookery.core.event_logging import get_logger
+from rookery.core.ids import new_id
 from rookery.core.log.folder_files import MetaProperties
-from rookery.core.log.ownership import FolderLocks
+from rookery.core.log.ownership import FolderLocks, claim_folder
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.http import HttpServer
@@ -102,6 +103,16 @@ async def build_node(
         raise
     node.unlock = lambda: locks.release(metadata_log_dir(settings))
     return node
+
+
+def claim_metadata_folder(settings: Settings, locks: FolderLocks) -> MetaProperties:
+    """Take the folder of the metadata log for this node and process, see `claim_folder`."""
+    return claim_folder(
+        locks,
+        metadata_log_dir(settings),
+        cluster_id=settings[keys.CLUSTER_ID],
+        new_directory_id=new_id(),
+    )
 
 
 def _assemble(

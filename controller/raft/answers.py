@@ -1,145 +1,126 @@
-"""How a node answers its peers, its brokers and people (the port `service.Answers`)."""
+"""Those who wait for the core: peers for the response to their request, callers for the commit of a record.
+
+The core responds to a request when it likes: at once, or, for a held Fetch, when there is news. Responses that carry
+records or a piece of a snapshot are completed here, from disk, at the moment they are sent.
+"""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
 
 from rookery.controller.raft import messages as m
-from rookery.controller.raft.batches import directory_bytes
-from rookery.controller.raft.describe import QuorumDescription, ReplicaDescription
-from rookery.controller.raft.errors import (
-    InvalidVoterChangeError,
-    NotCaughtUpError,
-    NotLeaderError,
-    NotReadyError,
-)
-from rookery.controller.raft.ready import Ready
-from rookery.controller.raft.running import Running
-from rookery.controller.raft.service import Ask
-from rookery.controller.raft.settings import RaftSettings
-from rookery.controller.raft.voters import ReplicaKey, Voter
-from rookery.core.errors import (
-    DuplicateVoterError,
-    InvalidRequestError,
-    NotControllerError,
-    RequestTimedOutError,
-    VoterNotFoundError,
-)
-from rookery.proto import raft_pb2 as pb
+from rookery.controller.raft.metrics import RaftMetrics
+from rookery.controller.raft.storage import RaftStorage
+from rookery.core.clock import Clock
+from rookery.core.errors import NotControllerError, OffsetOutOfRangeError, RequestTimedOutError
 
-RETRY_S = 0.05
-_NEVER_MS = -1
+CHUNK_BYTES = 4 << 20
+FETCH_BYTES_MAX = 8 << 20
+MEASURED_MAX = 10_000
 
 
-class NodeAnswers:
-    def __init__(self, settings: RaftSettings, running: Callable[[], Running]) -> None:
-        """`running` raises NotServingError while the node is not."""
-        self._settings = settings
-        self._running = running
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The core's response, and the log's bytes that go with it."""
 
-    async def ask(self, request: Ask) -> m.Response:
-        running = self._running()
-        answer = await running.calls.answer(_step(running, request), timeout_s=self._patience_s())
-        return answer.response
-
-    async def fetch(self, request: Ask, *, held_ms: int, max_bytes: int) -> tuple[m.FetchResponse, bytes, int]:
-        running = self._running()
-        answer = await running.calls.answer(
-            _step(running, request), timeout_s=self._patience_s() + held_ms / 1000, max_bytes=max_bytes
-        )
-        if not isinstance(answer.response, m.FetchResponse):
-            raise TypeError(f"the core answered a fetch with {type(answer.response).__name__}")
-        return answer.response, answer.records, running.engine.storage.start_offset
-
-    async def add_voter(self, voter: Voter, timeout_ms: int) -> None:
-        running = self._running()
-        if not voter.pinned or not voter.endpoint:
-            raise InvalidRequestError(f"voter {voter.id} needs a directory id and an address")
-        await self._change(running, lambda now: running.engine.core.add_voter(voter, now), timeout_ms)
-
-    async def remove_voter(self, key: ReplicaKey, timeout_ms: int) -> None:
-        running = self._running()
-        await self._change(running, lambda now: running.engine.core.remove_voter(key, now), timeout_ms)
-
-    def describe(self) -> pb.DescribeQuorumResponse:
-        running = self._running()
-        engine = running.engine
-        now_ms = engine.now_ms()
-        found = engine.core.describe(now_ms)
-        wall_offset_ms = running.clock.wall_ms() - now_ms
-        least, most = self._settings.release.rpc_range
-        return pb.DescribeQuorumResponse(
-            leader=self.leader_hint(),
-            high_watermark=found.high_watermark,
-            voters=_voters(found, wall_offset_ms),
-            observers=[_replica(replica, "", wall_offset_ms) for replica in found.observers],
-            cluster_id=self._settings.cluster_id,
-            min_version=least,
-            max_version=most,
-        )
-
-    def leader_hint(self) -> pb.Leader:
-        replica = self._running().engine.core.replica
-        return pb.Leader(
-            id=replica.leader_id,
-            epoch=replica.epoch,
-            endpoint=replica.leader_endpoint,
-            told_by=replica.me.id,
-        )
-
-    def votes(self, node_id: int) -> bool:
-        return self._running().engine.core.voters.get(node_id) is not None
-
-    def _patience_s(self) -> float:
-        return self._settings.raft.request_timeout_ms / 1000
-
-    async def _change(
-        self, running: Running, change: Callable[[float], tuple[int, Ready]], timeout_ms: int
-    ) -> None:
-        """Make a change of the voters and wait for its commit, all within the timeout."""
-        engine, deadline_ms = running.engine, running.engine.now_ms() + timeout_ms
-        while True:
-            try:
-                offset, ready = engine.guard(lambda: change(engine.now_ms()))
-                break
-            except NotLeaderError as error:
-                raise NotControllerError(str(error)) from error
-            except InvalidVoterChangeError as error:
-                kind = DuplicateVoterError if "already" in str(error) else VoterNotFoundError
-                raise kind(str(error)) from error
-            except (NotReadyError, NotCaughtUpError) as error:
-                if engine.now_ms() >= deadline_ms:
-                    raise RequestTimedOutError(str(error)) from error
-                await asyncio.sleep(RETRY_S)
-        engine.take(ready)
-        await running.commits.wait(offset, max(deadline_ms - engine.now_ms(), 1) / 1000)
+    response: m.Response
+    records: bytes = b""
 
 
-def _step(running: Running, request: Ask) -> Callable[[int], None]:
-    def step(correlation: int) -> None:
-        message = request(correlation)
-        running.engine.input(lambda now_ms: running.engine.core.step(message, now_ms))
-
-    return step
+@dataclass(frozen=True, slots=True)
+class _Call:
+    answered: asyncio.Future[Answer]
+    max_bytes: int
 
 
-def _voters(found: QuorumDescription, wall_offset_ms: float) -> list[pb.Replica]:
-    """What the leader knows of each voter; elsewhere only who they are."""
-    endpoints = {voter.id: voter.endpoint for voter in found.voter_set}
-    unknown = float("-inf")
-    known = found.voters or [ReplicaDescription(v.key, -1, unknown, unknown) for v in found.voter_set]
-    return [_replica(replica, endpoints.get(replica.key.id, ""), wall_offset_ms) for replica in known]
+class Calls:
+    """Requests of peers."""
+
+    def __init__(self, storage: RaftStorage) -> None:
+        self._storage = storage
+        self._waiting: dict[int, _Call] = {}
+        self._numbers = count(1)
+
+    async def answer(self, ask: Callable[[int], None], *, timeout_s: float, max_bytes: int = 0) -> Answer:
+        """Call `ask` with a number of its own and wait for the response with that number."""
+        number = next(self._numbers)
+        call = _Call(asyncio.get_running_loop().create_future(), min(max(max_bytes, 1), FETCH_BYTES_MAX))
+        self._waiting[number] = call
+        try:
+            ask(number)
+            async with asyncio.timeout(timeout_s):
+                return await call.answered
+        finally:
+            del self._waiting[number]
+
+    def respond(self, response: m.Response) -> None:
+        """Take a response of the core. One that nobody waits for any more is dropped."""
+        call = self._waiting.get(response.correlation)
+        if call is not None and not call.answered.done():
+            call.answered.set_result(self._completed(response, call.max_bytes))
+
+    def _completed(self, response: m.Response, max_bytes: int) -> Answer:
+        match response:
+            case m.FetchResponse() if response.read_until > response.fetch_offset:
+                try:
+                    records, _ = self._storage.read(response.fetch_offset, response.read_until, max_bytes)
+                except OffsetOutOfRangeError:
+                    records = b""  # deleted since the core looked; asked again, it will offer a snapshot
+                return Answer(response, records)
+            case m.FetchSnapshotResponse(refusal=m.Refusal.NONE):
+                return Answer(self._with_chunk(response))
+            case _:
+                return Answer(response)
+
+    def _with_chunk(self, response: m.FetchSnapshotResponse) -> m.FetchSnapshotResponse:
+        found = self._storage.snapshots.read_chunk(response.snapshot, response.position, CHUNK_BYTES)
+        if found is None:
+            return replace(response, refusal=m.Refusal.SNAPSHOT_NOT_FOUND)
+        size, chunk = found
+        if not 0 <= response.position <= size:
+            return replace(response, refusal=m.Refusal.POSITION_OUT_OF_RANGE)
+        return replace(response, size=size, chunk=chunk)
 
 
-def _replica(replica: ReplicaDescription, endpoint: str, wall_offset_ms: float) -> pb.Replica:
-    return pb.Replica(
-        id=replica.key.id,
-        directory_id=directory_bytes(replica.key.directory_id),
-        endpoint=endpoint,
-        log_end_offset=replica.log_end_offset,
-        last_fetch_ms=_wall(replica.last_fetch_ms, wall_offset_ms),
-        last_caught_up_ms=_wall(replica.last_caught_up_ms, wall_offset_ms),
-    )
+class Commits:
+    """Proposals under way on a leader."""
 
+    def __init__(self, clock: Clock, metrics: RaftMetrics) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._waiting: dict[asyncio.Future[None], int] = {}
+        self._proposed: deque[tuple[int, float]] = deque(maxlen=MEASURED_MAX)
 
-def _wall(at_ms: float, wall_offset_ms: float) -> int:
-    return _NEVER_MS if at_ms == float("-inf") else round(at_ms + wall_offset_ms)
+    def proposed(self, last_offset: int, records: int) -> None:
+        self._metrics.appended.add(0.0, records)
+        self._proposed.append((last_offset, self._clock.monotonic()))
+
+    def committed(self, high_watermark: int) -> None:
+        now = self._clock.monotonic()
+        while self._proposed and self._proposed[0][0] < high_watermark:
+            self._metrics.commit_latency_ms.add((now - self._proposed.popleft()[1]) * 1000)
+        for waiting, offset in list(self._waiting.items()):
+            if offset < high_watermark and not waiting.done():
+                waiting.set_result(None)
+
+    def leadership_lost(self) -> None:
+        self._proposed.clear()
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_exception(
+                    NotControllerError("leadership was lost before the change was committed; look whether it was made")
+                )
+
+    async def wait(self, offset: int, timeout_s: float) -> None:
+        """Until the record at `offset` is committed."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[waiting] = offset
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiting
+        except TimeoutError:
+            raise RequestTimedOutError(f"the record at offset {offset} was not committed in time") from None
+        finally:
+            del self._waiting[waiting]

@@ -17,7 +17,6 @@ on).
 from collections.abc import Callable
 
 from rookery.controller.raft import election, following, leading, membership
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.describe import QuorumDescription, describe
 from rookery.controller.raft.errors import (
     CorruptStateError,
@@ -42,6 +41,7 @@ from rookery.controller.raft.messages import (
 from rookery.controller.raft.ready import QuorumState, Ready
 from rookery.controller.raft.replica import Replica
 from rookery.controller.raft.roles import Candidate, Follower, Leader, Prospective, Role, Unattached
+from rookery.controller.raft.settings import RaftConfig
 from rookery.controller.raft.voters import ReplicaKey, Voter, VoterSet
 
 

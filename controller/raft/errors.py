@@ -1,7 +1,7 @@
 """What can go wrong in Raft, by whose fault.
 
-`RaftRefusedError` answers a caller whose wish cannot be granted now; `RaftFatalError` means that going on
-could lose committed records or fork the log: the node must stop.
+`RaftRefusedError` answers a caller whose request cannot be granted now; `NotServingError` one that came too early or
+too late; `RaftFatalError` means that going on could lose committed records or fork the log: the node must stop.
 """
 
 
@@ -33,6 +33,10 @@ class InvalidVoterChangeError(RaftRefusedError):
     """The change makes no sense for the voter set in force."""
 
     retriable = False
+
+
+class NotServingError(Exception):
+    """The node is starting or stopping."""
 
 
 class RaftFatalError(Exception):

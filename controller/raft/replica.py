@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.errors import CorruptStateError, RaftFatalError, TwoLeadersError
 from rookery.controller.raft.log import LogIndex, LogSummary
 from rookery.controller.raft.messages import ANY_BOOTSTRAP, NO_LEADER, Batch, Message, SnapshotId
@@ -35,6 +34,7 @@ from rookery.controller.raft.roles import (
     Role,
     Unattached,
 )
+from rookery.controller.raft.settings import RaftConfig
 from rookery.controller.raft.voters import ReplicaKey, VoterSet
 
 

@@ -3,26 +3,34 @@
 Appends go to the page cache on the event loop; everything that waits for the device (fsync, the quorum-state,
 snapshots) is meant for a thread. The log is only trusted as far as it agrees with the other two: storage that
 lost something it had promised does not open.
+
+The file ``quorum-state`` is JSON with Kafka's field names. It is replaced as a whole and durable before anything that
+follows from it leaves the node. A voter whose log holds records but whose state is missing or damaged does not start:
+it may have voted in an epoch that it no longer knows, and a second vote in that epoch could elect a second leader.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rookery.controller.raft import quorum_state
 from rookery.controller.raft.batches import encode, voters_of
 from rookery.controller.raft.errors import CorruptStateError, MetadataDamagedError
 from rookery.controller.raft.log import LogSummary
 from rookery.controller.raft.ready import LogWrite, QuorumState
 from rookery.controller.raft.snapshot import Snapshots
-from rookery.controller.raft.voters import VoterSet
+from rookery.controller.raft.voters import ReplicaKey, VoterSet
 from rookery.core.disk import Disk, replace_file
 from rookery.core.errors import CorruptMessageError
+from rookery.core.ids import id_text
 from rookery.core.log import FlushJob, Log, LogConfig, LogCorrupt
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, CheckpointDamaged, read_offsets, write_offsets
+from rookery.core.log.folder_files import id_from
 from rookery.core.log.names import DELETED
 from rookery.core.metadata_log import METADATA_LOG, Control, SnapshotId, read_control
 from rookery.core.types import TopicPartition
 
+QUORUM_STATE = "quorum-state"
+STATE_VERSION = 1
 _PARTITION = TopicPartition("__cluster_metadata", 0)
 _VOTE_FORGOTTEN = "this voter may have promised a vote that it no longer knows of"
 
@@ -151,7 +159,7 @@ class RaftStorage:
 
     def save_state(self, state: QuorumState) -> None:
         """Durable when it returns. Blocks; for a thread."""
-        replace_file(self._disk, f"{self._log.path}/{quorum_state.FILE}", quorum_state.encode(state))
+        replace_file(self._disk, f"{self._log.path}/{QUORUM_STATE}", encode_state(state))
 
     def save_committed(self, offset: int) -> None:
         """Note that everything below `offset` is committed and on this disk: a log found shorter or damaged
@@ -164,12 +172,12 @@ class RaftStorage:
 
 
 def _recover(disk: Disk, log: Log, snapshots: Snapshots, committed: int, now_ms: int) -> Recovered:
-    kept, path = snapshots.all(), f"{log.path}/{quorum_state.FILE}"
+    kept, path = snapshots.all(), f"{log.path}/{QUORUM_STATE}"
     empty = log.end_offset == 0 and not kept
     state = QuorumState()
     if disk.exists(path):
         try:
-            state = quorum_state.decode(path, disk.read(path))
+            state = decode_state(path, disk.read(path))
         except ValueError as error:
             raise CorruptStateError(f"{path}: {error}; {_VOTE_FORGOTTEN}") from error
     elif not empty:
@@ -235,3 +243,33 @@ def _voters(log: Log) -> Iterator[tuple[int, VoterSet]]:
             kind, content = read_control(log.read(header.base_offset, header.size, header.next_offset).data)
             if kind == Control.VOTERS:
                 yield header.base_offset, voters_of(content)
+
+
+def encode_state(state: QuorumState) -> bytes:
+    voted = state.voted_for
+    return json.dumps(
+        {
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.epoch,
+            "votedId": -1 if voted is None else voted.id,
+            "votedDirectoryId": None if voted is None else id_text(voted.directory_id),
+            "data_version": STATE_VERSION,
+        }
+    ).encode()
+
+
+def decode_state(path: str, content: bytes) -> QuorumState:
+    """Raises ValueError with the reason unless every field is there and makes sense."""
+    try:
+        found = json.loads(content)
+        if found["data_version"] != STATE_VERSION:
+            raise ValueError(f"its data_version {found['data_version']} is not known to this release")
+        voted = None
+        if found["votedId"] != -1:
+            voted = ReplicaKey(int(found["votedId"]), id_from(path, found["votedDirectoryId"]))
+        epoch, leader_id = int(found["leaderEpoch"]), int(found["leaderId"])
+    except (KeyError, TypeError, CheckpointDamaged, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"it cannot be read ({error})") from error
+    if epoch < 0 or leader_id < -1:
+        raise ValueError(f"epoch {epoch} or leader {leader_id} is impossible")
+    return QuorumState(epoch, voted, leader_id)

@@ -17,8 +17,8 @@ import grpc.aio
 
 from rookery.controller.raft import messages as m
 from rookery.controller.raft import translation as to_wire
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.ready import Send
+from rookery.controller.raft.settings import RaftConfig
 from rookery.core.errors import CorruptMessageError
 from rookery.core.event_logging import get_logger
 from rookery.core.net.control import GRPC, Control, name_is_unknown

@@ -33,11 +33,11 @@ def snapshot(image: Image) -> Iterator[r.Record]:
     yield from _security(image)
 
 
-def snapshot_values(image: Image, release: Release = RELEASE) -> list[bytes]:
-    """The image as the values of a snapshot, written as its own level demands. A pass over everything: for big
-    images not on an event loop."""
+def snapshot_values(image: Image, release: Release = RELEASE) -> Iterator[bytes]:
+    """The image as the values of a snapshot, written as its own level demands. A pass over everything: iterate over
+    big images in a thread, not on an event loop."""
     level = release.level(image)
-    return [encode(record, level, release) for record in snapshot(image)]
+    return (encode(record, level, release) for record in snapshot(image))
 
 
 def state_hash(image: Image) -> str:

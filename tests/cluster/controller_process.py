@@ -18,7 +18,7 @@ from typing import Any
 import uvloop
 
 from rookery.broker.node.controller_role import ControllerRole
-from rookery.controller.app import claim_metadata_folder
+from rookery.broker.node.node import claim_metadata_folder
 from rookery.controller.writer import Prepared
 from rookery.core import event_logging
 from rookery.core.clock import SystemClock

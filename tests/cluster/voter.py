@@ -18,13 +18,20 @@ from pathlib import Path
 
 import uvloop
 
-from rookery.controller.app import ControlPlane, run_controller
+from rookery.broker.node.node import claim_metadata_folder
 from rookery.controller.quorum import CommittedBatch, SnapshotId
+from rookery.controller.raft.node import RaftNode
+from rookery.controller.raft.service import RaftService
+from rookery.controller.raft.settings import RaftSettings
+from rookery.controller.server import ControlServer, control_tls, controller_listener
 from rookery.core import event_logging
 from rookery.core.config import node as keys
+from rookery.core.config.defaults import metadata_log_dir
 from rookery.core.config.loading import read_properties
 from rookery.core.config.options import Settings
+from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaError
+from rookery.core.log.ownership import FolderLocks
 from rookery.core.metrics import Metrics
 from rookery.core.service import ServiceGroup
 
@@ -74,8 +81,8 @@ class Words:
 class SideDoor:
     """The test's way into the process."""
 
-    def __init__(self, plane: ControlPlane, words: Words, metrics: Metrics) -> None:
-        self._plane = plane
+    def __init__(self, node: RaftNode, words: Words, metrics: Metrics) -> None:
+        self._node = node
         self._words = words
         self._metrics = metrics
 
@@ -91,7 +98,7 @@ class SideDoor:
                 return await self._propose(request["word"])
             case "snapshot":
                 words = self._words
-                self._plane.node.write_snapshot(words.end, [word.encode() for word in words.words])
+                self._node.write_snapshot(words.end, [word.encode() for word in words.words])
                 return {}
             case "load":
                 return await self._load(**json.loads(request["shape"]))
@@ -108,7 +115,7 @@ class SideDoor:
         words = self._words
         waiting = words.waiting[word] = asyncio.get_running_loop().create_future()
         try:
-            self._plane.node.propose(words.epoch, [word.encode()])
+            self._node.propose(words.epoch, [word.encode()])
             async with asyncio.timeout(5):
                 return {"offset": await waiting, "epoch": words.epoch}
         except KafkaError as error:
@@ -120,7 +127,7 @@ class SideDoor:
 
     async def _load(self, batches: int, width: int, size: int, outstanding: int) -> dict[str, object]:
         """Have `batches` of `width` values committed, so many outstanding at a time; how long that took."""
-        words, node, value = self._words, self._plane.node, "x" * size
+        words, node, value = self._words, self._node, "x" * size
         proposed, started, wanted = 0, time.monotonic(), len(words.words) + batches * width
         while len(words.words) < wanted:
             while proposed < batches and wanted - len(words.words) - (batches - proposed) * width < outstanding * width:
@@ -132,7 +139,7 @@ class SideDoor:
 
     def _look(self) -> dict[str, object]:
         words = self._words
-        leader, epoch = self._plane.node.leader
+        leader, epoch = self._node.leader
         return {
             "node": words.node_id,
             "leader": leader,
@@ -148,16 +155,26 @@ async def main(config: Path) -> None:
     texts = read_properties(config.read_text())
     settings = Settings(keys.TABLE).having(texts)
     words = Words(settings[keys.NODE_ID], config.parent / "leads.jsonl")
-    metrics = Metrics()
+    metrics, disk = Metrics(), FileDisk()
+    locks = FolderLocks(disk, words.node_id)
+    meta = await asyncio.to_thread(claim_metadata_folder, settings, locks)
+    listener = controller_listener(settings)
+    tls = control_tls(settings, listener)
+    node = RaftNode(RaftSettings.of(settings, meta, tls), disk=disk, metrics=metrics)
+    node.subscribe(words)
+    address = f"{listener.bind.host}:{listener.bind.port}"
+    group = ServiceGroup([ControlServer(address, [RaftService(node).register], tls=tls), node])
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, group.request_stop)
     doors: list[asyncio.Task[asyncio.Server]] = []
 
-    def started(plane: ControlPlane, group: ServiceGroup) -> None:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, group.request_stop)
-        door = SideDoor(plane, words, metrics)
-        doors.append(loop.create_task(asyncio.start_unix_server(door.serve, config.parent / "side")))
+    def ready() -> None:
+        door = SideDoor(node, words, metrics)
+        doors.append(asyncio.ensure_future(asyncio.start_unix_server(door.serve, config.parent / "side")))
 
-    await run_controller(settings, [words], metrics=metrics, started=started)
+    try:
+        await group.run(on_ready=ready)
+    finally:
+        locks.release(metadata_log_dir(settings))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Nodes hear of commits late. A leader that is replaced may not know it for a whil
 void. What a replaced leader had proposed survives up to a random point, as it may in Raft.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from rookery.controller.quorum import CommittedBatch, QuorumListener, SnapshotId
@@ -36,7 +36,7 @@ class Seat:
             return self._void - 1
         return self._log.append(values)
 
-    def write_snapshot(self, snapshot: SnapshotId, values: Sequence[bytes]) -> None:
+    def write_snapshot(self, snapshot: SnapshotId, values: Iterable[bytes]) -> None:
         self._log.snapshots.append((snapshot, tuple(values), self.delivered))
 
     def voter_features(self) -> dict[int, None]:

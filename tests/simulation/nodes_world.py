@@ -248,10 +248,10 @@ class World:
                 ("rookery.broker.server.server.perf_counter", self.loop.time),
                 ("rookery.broker.log.background.ThreadPoolExecutor", self.loop.threads.executor),
                 ("rookery.broker.node.broker_role.ThreadPoolExecutor", self.loop.threads.executor),
-                ("rookery.controller.raft.engine.ThreadPoolExecutor", self.loop.threads.executor),
+                ("rookery.controller.raft.driver.ThreadPoolExecutor", self.loop.threads.executor),
                 ("rookery.broker.node.node_metrics.spaces", lambda folders: {}),
                 ("rookery.broker.node.node_metrics.LAG_INTERVAL_S", QUIET_S),
-                ("rookery.controller.app.FETCH_WAIT_MS_MAX", wait_ms),
+                ("rookery.controller.raft.settings.FETCH_WAIT_MS_MAX", wait_ms),
                 (
                     "rookery.broker.node.broker_role.MetadataFollowerSettings",
                     partial(MetadataFollowerSettings, max_wait_ms=wait_ms),

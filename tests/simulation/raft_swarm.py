@@ -7,7 +7,7 @@ get runs of their own instead of drowning in the average.
 from dataclasses import dataclass, field
 from random import Random
 
-from rookery.controller.raft.config import RaftConfig
+from rookery.controller.raft.settings import RaftConfig
 from tests.simulation.net import NetworkFaults
 
 CRASH_POINTS = (

@@ -24,15 +24,14 @@ PURE = (
     "controller/state",
     "controller/controller.py",
     "controller/sessions.py",
-    "controller/snapshots.py",
     "controller/table.py",
     "controller/upkeep.py",
     "controller/writer.py",
     *(
         f"controller/raft/{name}.py"
         for name in (
-            "config", "core", "describe", "election", "errors", "following", "leading", "log", "membership",
-            "messages", "progress", "quorum", "ready", "replica", "roles", "voters",
+            "core", "describe", "election", "errors", "following", "leading", "log", "membership",
+            "messages", "progress", "quorum", "ready", "replica", "roles", "settings", "voters",
         )
     ),
     "broker/replication/follower_session.py",

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.core import RaftCore
 from rookery.controller.raft.errors import RaftFatalError, RaftRefusedError
 from rookery.controller.raft.messages import (
@@ -27,6 +26,7 @@ from rookery.controller.raft.messages import (
     VoteResponse,
 )
 from rookery.controller.raft.ready import QuorumState, Ready
+from rookery.controller.raft.settings import RaftConfig
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from tests.simulation.raft_disk import RaftDisk, StoredSnapshot
 

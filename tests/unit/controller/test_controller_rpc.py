@@ -286,10 +286,9 @@ async def test_a_held_session_of_an_earlier_life_is_refused(
         await client.hold_session()
 
 
-async def test_a_snapshot_is_written_off_the_loop(pair: tuple[Served, Served], client: ControllerClient) -> None:
+async def test_a_snapshot_holds_the_committed_image(pair: tuple[Served, Served], client: ControllerClient) -> None:
     await registered(client, pair[1])
-    pair[1].loop._take_snapshot(pair[1].image)
-    await until(lambda: pair[1].quorum.snapshot is not None)
+    pair[1].loop.controller.write_snapshot()
     assert pair[1].quorum.snapshot is not None
     assert len(pair[1].quorum.snapshot[1]) == 4  # two features, the cluster's min.insync.replicas and a broker
 

@@ -105,7 +105,7 @@ def test_from_then_on_the_new_is_written_and_the_old_still_read() -> None:
     assert versions(desk, r.TopicRecord) == [0, 1]
     assert desk.ask(q.AllocateProducerIdsRequest(1, desk.controller.committed.brokers[1].epoch)).count > 0
     image = desk.controller.committed
-    values = snapshot_values(image, NEXT)
+    values = list(snapshot_values(image, NEXT))
     assert {stored_version(value) for value in values if isinstance(decode(value, NEXT), r.TopicRecord)} == {1}
     late = Fold(release=NEXT)
     late.on_snapshot(SnapshotId(image.offset + 1, image.epoch), values)

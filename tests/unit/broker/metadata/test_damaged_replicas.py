@@ -157,11 +157,11 @@ async def test_the_last_replica_in_sync_is_never_thrown_away(replicas: tuple[int
         assert here.asked == []
         assert here.dirs.damaged[PLACE] is error
         partition = here.partitions.of(*KEY)
-        damaged = before.log.segments[1].base_offset
+        damaged = before.segment_log.segments[1].base_offset
         with pytest.raises(KafkaStorageError, match="damaged"):
             partition.read(damaged, 1000, Isolation.HIGH_WATERMARK, min_one=True)
         assert partition.read(0, 1000, Isolation.HIGH_WATERMARK, min_one=True).data
-        behind = before.log.segments[2].base_offset
+        behind = before.segment_log.segments[2].base_offset
         assert partition.read(behind, 1000, Isolation.HIGH_WATERMARK, min_one=True).data
         assert partition.append_as_leader(batch(), 1, NOW).base_offset == RECORDS, "and it takes writes"
         if len(replicas) > 1:  # another one catches up

@@ -115,7 +115,7 @@ async def follower(cluster: Nodes, **changes: object) -> AsyncIterator[tuple[Met
 async def test_a_broker_hears_what_is_committed_and_who_leads(tmp_path: Path) -> None:
     async with nodes(tmp_path, 3) as cluster, follower(cluster) as (made, heard):
         leader = await cluster.leader()
-        await until("all disks are known", lambda: leader.node.running().engine.core.voters.all_pinned)
+        await until("all disks are known", lambda: leader.node.driver().core.voters.all_pinned)
         leader.propose(*words(0, 10))
         await until("the broker has all", lambda: heard.values == words(0, 10))
         assert heard.leader == leader.words.leader

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.core import LogSummary, RaftCore
 from rookery.controller.raft.messages import (
     Batch,
@@ -18,6 +17,7 @@ from rookery.controller.raft.messages import (
     VoteResponse,
 )
 from rookery.controller.raft.ready import QuorumState, Ready
+from rookery.controller.raft.settings import RaftConfig
 from rookery.controller.raft.voters import ReplicaKey, Voter, VoterSet
 
 M = TypeVar("M", bound=Message)

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from rookery.controller.raft import core
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.core import LogSummary
 from rookery.controller.raft.errors import CorruptStateError
 from rookery.controller.raft.messages import SnapshotId
 from rookery.controller.raft.ready import NOTHING, QuorumState
+from rookery.controller.raft.settings import RaftConfig
 from tests.unit.controller.raft.one import One, answer, data, key, opening, voter_set
 
-PURE = """config core describe election errors following leading log membership messages progress quorum ready
-replica roles voters"""
+PURE = """core describe election errors following leading log membership messages progress quorum ready
+replica roles settings voters"""
 ALLOWED = {"bisect", "collections", "dataclasses", "enum", "math", "typing", "uuid", "rookery"}
 
 

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import pytest
 
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.core import LogSummary
 from rookery.controller.raft.errors import TruncationBelowHighWatermarkError
 from rookery.controller.raft.messages import (
@@ -18,6 +17,7 @@ from rookery.controller.raft.messages import (
     VoteRequest,
 )
 from rookery.controller.raft.ready import QuorumState, Ready, SnapshotChunk
+from rookery.controller.raft.settings import RaftConfig
 from tests.unit.controller.raft.one import One, answer, begin_epoch, data, key, only, opening, sent, voter_set
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from uuid import UUID
 
 from rookery.controller.quorum import CommittedBatch, SnapshotId
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.node import RaftNode
-from rookery.controller.raft.settings import RaftSettings
+from rookery.controller.raft.service import RaftService
+from rookery.controller.raft.settings import RaftConfig, RaftSettings
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.controller.server import ControlServer
 from rookery.core.disk import Disk
@@ -74,7 +74,7 @@ class Member:
         self.metrics = Metrics()
         self.node = RaftNode(self.settings, disk=self.disk, metrics=self.metrics)
         self.node.subscribe(self.words)
-        self.server = ControlServer(self.endpoint, [self.node.service.register], tls=self.tls, grace_s=0.05)
+        self.server = ControlServer(self.endpoint, [RaftService(self.node).register], tls=self.tls, grace_s=0.05)
 
     async def start(self) -> None:
         await self.server.start()

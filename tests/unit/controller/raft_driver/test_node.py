@@ -3,12 +3,14 @@
 import asyncio
 import errno
 import random
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rookery.controller.quorum import SnapshotId
-from rookery.controller.raft.service import NotServingError
+from rookery.controller.raft.errors import NotServingError
 from rookery.controller.raft.snapshot import WRITING
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.core.clock import SystemClock
@@ -73,7 +75,7 @@ async def snapshot(member: Member) -> None:
     member.node.write_snapshot(member.words.end, list(member.words.values))
     end = member.words.end
     await until(
-        "the snapshot is written", lambda: member.node.running().engine.storage.latest_snapshot == end
+        "the snapshot is written", lambda: member.node.driver().storage.latest_snapshot == end
     )
 
 
@@ -88,7 +90,7 @@ async def test_the_log_behind_snapshots_goes_and_state_comes_back_from_them(tmp_
             await snapshot(member)
         member.propose(b"tail")
         await cluster.all_have([*words(0, 30), b"tail"])
-        storage = member.node.running().engine.storage
+        storage = member.node.driver().storage
         assert storage.start_offset > 10
         assert len(storage.snapshots.all()) == 2
         await member.stop()
@@ -132,7 +134,7 @@ async def test_a_damaged_snapshot_of_the_leader_ends_nobody_else(
             leader.propose(*words(10 * round_, 10))
             await cluster.all_have(words(0, 10 * round_ + 10), present)
             await snapshot(leader)
-        snapshots = leader.node.running().engine.storage.snapshots
+        snapshots = leader.node.driver().storage.snapshots
         file = Path(snapshots.path(snapshots.all()[-1]))
         sound = file.read_bytes()
         file.write_bytes(sound[:100] + b"?" + sound[101:])
@@ -157,6 +159,26 @@ async def test_a_snapshot_of_what_is_not_committed_or_of_another_epoch_is_refuse
             member.node.write_snapshot(SnapshotId(end, epoch + 1), [])
 
 
+@pytest.mark.invariant("R15")
+async def test_a_thread_makes_and_writes_the_values_of_a_snapshot(tmp_path: Path) -> None:
+    """In a big cluster that takes seconds, in which the loop must not stand still."""
+    made_by = set[int]()
+
+    def values() -> Iterator[bytes]:
+        made_by.add(threading.get_ident())
+        yield b"x"
+
+    async with nodes(tmp_path, 1) as cluster:
+        member = await cluster.leader()
+        member.propose(b"x")
+        await cluster.all_have([b"x"])
+        member.node.write_snapshot(member.words.end, values())
+        storage = member.node.driver().storage
+        await until("the snapshot is written", lambda: storage.latest_snapshot == member.words.end)
+        assert made_by
+        assert threading.get_ident() not in made_by
+
+
 async def test_a_listener_that_comes_late_hears_everything(tmp_path: Path) -> None:
     async with nodes(tmp_path, 1) as cluster:
         member = await cluster.leader()
@@ -175,16 +197,15 @@ async def test_what_is_begun_while_the_node_stops_is_dropped(tmp_path: Path) -> 
 
     async with nodes(tmp_path, 1) as cluster:
         member = await cluster.leader()
-        task = member.node._task
-        assert task is not None
-        task.cancel()
-        while not task.done():
-            member.node._spawn(work())
+        driver = member.node.driver()
+        driver.task.cancel()
+        while not driver.task.done():
+            driver.spawn(work())
             await asyncio.sleep(0)
-        member.node._spawn(work())
+        driver.spawn(work())
         await member.stop()
         with pytest.raises(NotServingError):
-            member.node._spawn(work())
+            member.node.driver()
 
 
 async def test_a_voter_whose_name_is_unknown_is_looked_up_anew(tmp_path: Path) -> None:
@@ -195,7 +216,7 @@ async def test_a_voter_whose_name_is_unknown_is_looked_up_anew(tmp_path: Path) -
     member = made.member(me.id, me.endpoint, VoterSet([me, away]))
     await member.start()
     try:
-        peers = member.node.running().transport._peers
+        peers = member.node.driver().transport._peers
         await until("a call to the other voter", lambda: UNKNOWN in peers)
         first = peers[UNKNOWN]
         await until("another channel", lambda: peers.get(UNKNOWN, first) is not first)
@@ -259,7 +280,7 @@ async def test_a_standstill_of_the_whole_machine_elects_nobody(tmp_path: Path) -
         await cluster.all_have([b"before"])
         office = leader.words.leader
         clock.jumped_s = 10 * FAST.fetch_timeout_ms / 1000
-        ticked = leader.node.running().engine.core.next_deadline_ms
+        ticked = leader.node.driver().core.next_deadline_ms
         await until("all timers fired", lambda: ticked() > clock.monotonic() * 1000)
         leader.propose(b"after")
         await cluster.all_have([b"before", b"after"])
@@ -282,7 +303,7 @@ async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_the_next_try(
     before = disk.list(f"{given.settings.folder}/{METADATA_LOG}")
     disk.fail(operation, WRITING, error=errno.ENOSPC)
     member.node.write_snapshot(member.words.end, member.words.values)
-    await until("it was tried", lambda: not disk._faults and not member.node.running().snapshotting._busy)
+    await until("it was tried", lambda: not disk._faults and not member.node.driver()._writing_snapshot)
     if operation != "rename":
         assert disk.list(f"{given.settings.folder}/{METADATA_LOG}") == before, "nothing is left behind"
     await snapshot(member)
@@ -305,7 +326,7 @@ async def test_a_new_quorum_waits_for_all_its_voters_and_says_for_whom(
         assert not any(member.leads for member in first)
         await last.start()
         leader = await cluster.leader()
-        assert leader.node.running().engine.core.voters.all_pinned
+        assert leader.node.driver().core.voters.all_pinned
     finally:
         for member in cluster.members:
             await member.stop()

@@ -16,6 +16,7 @@ from rookery.broker.metadata.follower import MetadataFollower, MetadataFollowerS
 from rookery.controller.access import Access, Context
 from rookery.controller.loop import ControllerLoop
 from rookery.controller.raft.node import RaftNode
+from rookery.controller.raft.service import RaftService
 from rookery.controller.raft.settings import RaftSettings
 from rookery.controller.rpc import ControllerService
 from rookery.controller.server import ControlServer
@@ -27,7 +28,6 @@ from rookery.core.metadata.delta import Fold
 from rookery.core.metadata.features import METADATA_VERSION, Release, UnsupportedLevelError
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.snapshot import state_hash
-from rookery.proto import raft_pb2 as pb
 from tests.unit.controller.raft_driver.nodes import Nodes, until
 from tests.unit.controller.releases import LEVEL, NEXT, OLD, RAISE, RAISED
 from tests.unit.controller.state.clusters import CLUSTER, register_request
@@ -45,16 +45,14 @@ class Controller:
         own = ControllerSettings(settings.node_id, CLUSTER, session_s=60.0, reconnect_grace_s=30.0, release=release)
         self.loop = ControllerLoop(own, self.raft, SystemClock())
         self.raft.subscribe(self.loop.controller)
-        service = ControllerService(self.loop, Access(CLUSTER, settings.node_id, release=release), self._hint)
-        self.server = ControlServer(endpoint, [self.raft.service.register, service.register], grace_s=0.05)
+        peers = RaftService(self.raft)
+        brokers = ControllerService(self.loop, peers.access, self.raft.leader_hint)
+        self.server = ControlServer(endpoint, [peers.register, brokers.register], grace_s=0.05)
         self._serving: asyncio.Task[None] | None = None
 
     @property
     def image(self) -> Image:
         return self.loop.controller.committed
-
-    def _hint(self) -> pb.Leader:
-        return pb.Leader(id=self.raft.leader[0], epoch=self.raft.leader[1], endpoint=self.raft.leader_endpoint)
 
     async def start(self) -> None:
         await self.server.start()

@@ -122,7 +122,7 @@ async def test_voters_are_added_and_removed_while_it_runs(tmp_path: Path) -> Non
         successor = await cluster.leader()
         successor.propose(b"after")
         await cluster.all_have([b"before", b"after"])
-        ids = [voter.id for voter in successor.node.running().engine.core.voters]
+        ids = [voter.id for voter in successor.node.driver().core.voters]
         assert ids == sorted({1, 2, 3, 4} - {own.node_id})
         await channel.close()
 

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from rookery.controller.raft import messages as m
-from rookery.controller.raft.config import RaftConfig
 from rookery.controller.raft.ready import Send
+from rookery.controller.raft.settings import RaftConfig
 from rookery.controller.raft.translation import Speaker
 from rookery.controller.raft.transport import Transport
 from rookery.controller.raft.voters import ReplicaKey

@@ -1,20 +1,20 @@
 """The controller role is put together as the configuration says."""
 
 from pathlib import Path
+from random import Random
 from uuid import UUID
 
 import pytest
 
-from rookery.controller.app import (
-    control_plane,
-    control_tls,
-    controller_listener,
-    first_voters,
-    raft_settings,
-)
+from rookery.broker.node.controller_role import ControllerRole
+from rookery.controller.raft.settings import RaftSettings, first_voters
+from rookery.controller.server import control_tls, controller_listener
+from rookery.core.clock import SystemClock
 from rookery.core.config import node as keys
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.log.folder_files import MetaProperties
+from rookery.core.metrics import Metrics
+from rookery.core.testing.disk import MemoryDisk
 from tests.certificates import Authority
 
 META = MetaProperties("cluster", 3, UUID(int=5))
@@ -26,7 +26,7 @@ def settings(**more: str) -> Settings:
 
 
 def test_kafkas_keys_become_rafts_settings() -> None:
-    found = raft_settings(
+    found = RaftSettings.of(
         settings(
             controller_quorum_voters="1@a:1,3@c:3",
             controller_quorum_fetch_timeout_ms="300",
@@ -40,7 +40,7 @@ def test_kafkas_keys_become_rafts_settings() -> None:
     assert found.endpoints == {1: "a:1", 3: "c:3"}
     raft = found.raft
     assert (raft.fetch_timeout_ms, raft.election_timeout_ms, raft.fetch_max_wait_ms) == (300, 200, 150)
-    assert raft_settings(settings(metadata_log_dir="/meta"), META, None).folder == "/meta"
+    assert RaftSettings.of(settings(metadata_log_dir="/meta"), META, None).folder == "/meta"
 
 
 @pytest.mark.parametrize("text", ["1", "one@a:1", "1@a", "@a:1"])
@@ -71,4 +71,8 @@ def test_tls_between_nodes_is_mutual(tmp_path: Path) -> None:
     assert tls.client_auth == "required"
     plain = settings()
     assert control_tls(plain, controller_listener(plain)) is None
-    assert control_plane(plain, META).services[0].name == "control-server", "the server starts first and stops last"
+
+
+def test_the_server_starts_first_and_stops_last() -> None:
+    role = ControllerRole(settings(), META, disk=MemoryDisk(Random(0)), clock=SystemClock(), metrics=Metrics())
+    assert [service.name for service in role.services] == ["control-server", "raft", "controller"]
