@@ -10,7 +10,7 @@ so that no busy partition starves the others.
 from typing import Any
 
 from rookery.broker.handlers.fetch_answer import DelayedFetch, Fetch
-from rookery.broker.handlers.fetch_read import FetchRead, replica_of
+from rookery.broker.handlers.fetch_read import FetchRead, ProposeIsr, replica_of
 from rookery.broker.handlers.fetch_session import FIRST_EPOCH, NO_SESSION_EPOCH, Sessions, wanted_of
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.preferred_replica import PreferredReplica
@@ -42,10 +42,13 @@ class FetchHandler:
         metrics: TopicMetrics,
         quota: ReplicationQuota,
         client_quotas: ClientQuotas,
+        propose: ProposeIsr,
         preferred: PreferredReplica | None = None,
     ) -> None:
-        """`quota` limits followers that catch up; `preferred` sends consumers to replicas closer to them."""
+        """`quota` limits followers that catch up; `propose` asks for an ISR with one that has caught up; `preferred`
+        sends consumers to replicas closer to them."""
         self._preferred = preferred
+        self._propose = propose
         self._locator = locator
         self._quota = quota
         self._client_quotas = client_quotas
@@ -99,7 +102,7 @@ class FetchHandler:
                 session = None
         wanted = list(wanted_of(request)) if session is None else list(session.wanted.values())
         read = FetchRead(
-            self._locator, request, call, wanted, self._quota, self._preferred,
+            self._locator, request, call, wanted, self._quota, self._propose, self._preferred,
             in_session=session is not None, news_only=not is_full,
         )  # fmt: skip
         return Fetch(read, wanted, session, is_full, self._metrics, self._sessions, account)

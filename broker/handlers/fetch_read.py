@@ -1,6 +1,6 @@
 """The reading part of a fetch: once when the request comes, and once more when its wait is over."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Wanted
 from rookery.broker.handlers.locate import Locator
@@ -9,6 +9,7 @@ from rookery.broker.handlers.quiet import Quiet
 from rookery.broker.log.partition_log import Isolation
 from rookery.broker.quotas.replication import Replica, ReplicationQuota
 from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.replica_state import Proposal
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.wire.apis.fetch import (
@@ -28,6 +29,8 @@ LEADER_HINTS_FROM = 12
 RESPONSE_BYTES_MAX = 57_671_680
 """No answer is larger than this (but for a single batch that is), whatever the client allows."""
 NOTHING_NEW = -1
+ProposeIsr = Callable[[Partition, Proposal], None]
+"""Asks the controller for the ISR that a partition decided on."""
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -41,6 +44,7 @@ class FetchRead:
         call: Call,
         wanted: Sequence[Wanted],
         quota: ReplicationQuota,
+        propose: ProposeIsr,
         preferred: PreferredReplica | None = None,
         *,
         in_session: bool = False,
@@ -50,6 +54,7 @@ class FetchRead:
         self._news_only = news_only
         self._locator = locator
         self._quota = quota
+        self._propose = propose
         self._call = call
         self._wanted = wanted
         self._bytes_max = min(request.max_bytes, RESPONSE_BYTES_MAX)
@@ -193,12 +198,14 @@ class FetchRead:
 
     def _acknowledged(self, partition: Partition, asked: FetchPartition) -> None:
         """What a follower asks for tells what it has: said once, when the request comes."""
-        partition.on_follower_fetch(
+        proposal = partition.on_follower_fetch(
             self._replica,
             offset=asked.fetch_offset,
             log_start=asked.log_start_offset,
             broker_epoch=self._replica_epoch,
         )
+        if proposal is not None:
+            self._propose(partition, proposal)
 
     def _is_limited(self, partition: Partition) -> bool:
         """Whether this follower is one that a move of partitions may slow down."""

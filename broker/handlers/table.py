@@ -26,6 +26,7 @@ from rookery.broker.handlers.describe_quorum import DescribeQuorumHandler
 from rookery.broker.handlers.describe_topic_partitions import DescribeTopicPartitionsHandler
 from rookery.broker.handlers.elect_leaders import ElectLeadersHandler
 from rookery.broker.handlers.fetch import FetchHandler
+from rookery.broker.handlers.fetch_read import ProposeIsr
 from rookery.broker.handlers.fetch_session import Sessions
 from rookery.broker.handlers.find_coordinator import GROUP, TRANSACTION, FindCoordinatorHandler
 from rookery.broker.handlers.group_handlers import group_handlers
@@ -88,6 +89,7 @@ class Broker:
     client_quotas: ClientQuotas
     verification: Verification
     """Asks coordinators for transactions that write here."""
+    propose_isr: ProposeIsr
 
 
 def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
@@ -115,7 +117,8 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         ),
         WriteTxnMarkersHandler(locator, broker.waiters, broker.groups, broker.clock, settings[node.REQUEST_TIMEOUT_MS]),
         FetchHandler(
-            locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, quotas, preferred
+            locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, quotas, broker.propose_isr,
+            preferred,
         ),
         ListOffsetsHandler(locator, record_work, start_task),
         OffsetForLeaderEpochHandler(locator),

@@ -294,6 +294,7 @@ class BrokerRole:
             transactions=self.transactions,
             storage=self.log_dirs,
             leader_quota=self.leader_quota,
+            propose_isr=self.in_sync.propose,
             client_quotas=self.client_quotas,
             verification=self.verification,
         )
@@ -315,7 +316,7 @@ class BrokerRole:
             settings,
             node_id=self._meta.node_id,
             wake=self.waiters.wake,
-            peers=self.in_sync,
+            brokers=self.in_sync,
             storage=self.log_dirs,
         )
 

@@ -1,6 +1,8 @@
-"""Changes of in-sync sets: proposals to the controller, and the regular look for followers that fell behind.
+"""Changes of in-sync sets: the regular check for followers that fell behind, and proposals to the controller.
 
-The controller's answer only tells whether the proposal was taken; what the ISR is then comes with the metadata log.
+Whoever makes a partition decide sends what it decided: the check below, and the fetch handler for a follower that has
+caught up. The controller's answer only tells whether the proposal was taken; what the ISR is then comes with the
+metadata log.
 """
 
 import asyncio
@@ -31,7 +33,7 @@ class ControllerAsk(Protocol):
 
 
 class InSyncSets(Service):
-    """What the partitions of this broker know of other brokers (`Peers`), and their way to the controller."""
+    """What the partitions of this broker know of other brokers (`BrokerFacts`), and their way to the controller."""
 
     name = "in-sync sets"
 
@@ -63,6 +65,7 @@ class InSyncSets(Service):
         return broker.epoch if broker is not None and broker.active else None
 
     def propose(self, partition: Partition, proposal: Proposal) -> None:
+        """Ask the controller for the ISR that the partition decided on, until it answers."""
         before = len(partition.state.isr)
         shrinks = len(proposal.isr) < before
         self.shrinks += shrinks
@@ -96,7 +99,9 @@ class InSyncSets(Service):
     async def _look_over(self) -> None:
         """Find followers that have been behind for too long, some partitions at a time."""
         for number, partition in enumerate(list(self._partitions)):
-            partition.tick()
+            proposal = partition.tick()
+            if proposal is not None:
+                self.propose(partition, proposal)
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
 

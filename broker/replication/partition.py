@@ -13,7 +13,7 @@ from uuid import UUID
 from rookery.broker.log.partition_log import FoundOffset, Isolation, LeaderAppend, PartitionLog, PartitionRead
 from rookery.broker.log.producer_state import Guard
 from rookery.broker.replication.follower_session import Position
-from rookery.broker.replication.replica_state import NOTHING, LeaderState, Moved, Proposal, Terms
+from rookery.broker.replication.replica_state import LeaderState, Proposal, Terms
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.truncation import check_truncation, truncation_offset
 from rookery.core.errors import (
@@ -42,8 +42,8 @@ _NOBODY = image.Partition(replicas=(), isr=(), leader=-1, leader_epoch=-1)
 _log = get_logger("broker.replication")
 
 
-class Peers(Protocol):
-    """What a leader has to know of the brokers around it."""
+class BrokerFacts(Protocol):
+    """What a leader has to know of itself and of the brokers around it."""
 
     @property
     def broker_epoch(self) -> int:
@@ -59,12 +59,9 @@ class Peers(Protocol):
     def may_join(self, node_id: int) -> int | None:
         """The registered epoch of a broker that is alive and not stopping; None for every other."""
 
-    def propose(self, partition: "Partition", proposal: Proposal) -> None:
-        """Ask the controller for another ISR."""
-
 
 class Alone:
-    """A broker without others: nobody joins, nothing is proposed."""
+    """A broker without others: nobody joins."""
 
     broker_epoch = -1
     lag_ms_max = 30_000
@@ -74,9 +71,6 @@ class Alone:
 
     def may_join(self, node_id: int) -> int | None:
         return None
-
-    def propose(self, partition: "Partition", proposal: Proposal) -> None:
-        raise RuntimeError(f"{partition.topic_partition}: there is no controller to propose {proposal} to")
 
 
 ALONE = Alone()
@@ -113,7 +107,7 @@ class Partition:
     """`wake` is called with the partition whenever something that a request may wait for has changed."""
 
     __slots__ = (
-        "_leads", "_node_id", "_peers", "_settings", "_storage", "_synced", "_wake", "bytes_in", "cut", "index",
+        "_brokers", "_leads", "_node_id", "_settings", "_storage", "_synced", "_wake", "bytes_in", "cut", "index",
         "leading", "log", "offline", "opens_batches", "state", "topic", "topic_id", "topic_partition",
     )  # fmt: skip
 
@@ -125,7 +119,7 @@ class Partition:
         *,
         node_id: int,
         wake: Callable[["Partition"], None],
-        peers: Peers = ALONE,
+        brokers: BrokerFacts = ALONE,
         storage: Storage = PAGE_CACHE,
     ) -> None:
         self.topic_id = topic_id
@@ -134,7 +128,7 @@ class Partition:
         self.log = log
         self._settings = settings
         self.opens_batches = settings.opens_batches
-        self._peers = peers
+        self._brokers = brokers
         self._storage = storage
         self._leads = False
         self._synced: asyncio.Future[None] | None = None
@@ -160,9 +154,9 @@ class Partition:
         """Take over changed options of the topic."""
         self._settings = settings
         self.opens_batches = settings.opens_batches
-        if self.leading is not None:
-            self.leading.terms = self._terms()
-            self._tick()
+        leading, brokers = self.leading, self._brokers
+        if leading is not None and leading.on_terms(self._terms(), brokers.now_ms(), brokers.may_join):
+            self._watermark_moved(leading)
 
     # --- who leads ---------------------------------------------------------------------------------------
 
@@ -182,24 +176,24 @@ class Partition:
         elif self.leading is None or state.leader_epoch != was.leader_epoch:
             self._begin_to_lead(state)
         else:
-            self._moved(
-                self.leading.on_committed(
-                    isr=state.isr,
-                    replicas=state.replicas,
-                    partition_epoch=state.partition_epoch,
-                    now_ms=self._peers.now_ms(),
-                    may_join=self._peers.may_join,
-                )
+            moved = self.leading.on_committed(
+                isr=state.isr,
+                replicas=state.replicas,
+                partition_epoch=state.partition_epoch,
+                now_ms=self._brokers.now_ms(),
+                may_join=self._brokers.may_join,
             )
+            if moved:
+                self._watermark_moved(self.leading)
         self._wake(self)
 
     def _begin_to_lead(self, state: image.Partition) -> None:
         """A new epoch begins where the log ends: nothing is cut off, what is there will be committed."""
         self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
         self.log.store.state.drop_guards()
-        self.leading = LeaderState.begin(
+        self.leading = leading = LeaderState.begin(
             me=self._node_id,
-            my_broker_epoch=self._peers.broker_epoch,
+            my_broker_epoch=self._brokers.broker_epoch,
             leader_epoch=state.leader_epoch,
             partition_epoch=state.partition_epoch,
             replicas=state.replicas,
@@ -207,13 +201,14 @@ class Partition:
             terms=self._terms(),
             log_end=self.log.end_offset,
             high_watermark=self.log.high_watermark,
-            now_ms=self._peers.now_ms(),
+            now_ms=self._brokers.now_ms(),
         )
         unsynced = self._unsynced()
         if unsynced is not None:
-            self.leading.log_end = self.log.segment_log.recovery_point
+            leading.log_end = self.log.segment_log.recovery_point
             unsynced.add_done_callback(self._on_durable)
-        self._tick()
+        if leading.on_append(leading.log_end, self._brokers.now_ms(), self._brokers.may_join):
+            self._watermark_moved(leading)
 
     def _unsynced(self) -> "asyncio.Future[None] | None":
         """Where records count only once they are on the device: done when those are that a crash, or haste, left
@@ -224,26 +219,21 @@ class Partition:
         return None
 
     def _terms(self) -> Terms:
-        return Terms(self._settings.insync_replicas_min, self._peers.lag_ms_max)
+        return Terms(self._settings.insync_replicas_min, self._brokers.lag_ms_max)
 
-    def tick(self) -> None:
-        """Time passed: followers that have been behind for too long are to leave the ISR."""
-        if self.leading is not None:
-            self._tick()
+    def _watermark_moved(self, leading: LeaderState) -> None:
+        self.log.advance_high_watermark(leading.high_watermark)
+        self._wake(self)
 
-    def _tick(self) -> None:
-        if self.leading is not None:
-            self._moved(self.leading.on_tick(self._peers.now_ms(), self._peers.may_join))
-
-    def _moved(self, moved: Moved) -> None:
-        """Carry out what the leader's view decided."""
-        if moved is NOTHING:
-            return
-        if moved.high_watermark and self.leading is not None:
-            self.log.advance_high_watermark(self.leading.high_watermark)
-            self._wake(self)
-        if moved.proposal is not None:
-            self._peers.propose(self, moved.proposal)
+    def tick(self) -> Proposal | None:
+        """Time passed. Returns the ISR to ask the controller for, if followers have been behind for too long."""
+        leading = self.leading
+        if leading is None:
+            return None
+        moved, proposal = leading.on_tick(self._brokers.now_ms(), self._brokers.may_join)
+        if moved:
+            self._watermark_moved(leading)
+        return proposal
 
     def pending_proposal(self) -> Proposal | None:
         """The change of the ISR that is under way."""
@@ -251,33 +241,38 @@ class Partition:
 
     def on_refused(self, proposal: Proposal) -> None:
         """The controller did not take a proposal and never will."""
-        if self.leading is not None:
-            self._moved(self.leading.on_refused(proposal, self._peers.now_ms(), self._peers.may_join))
+        leading = self.leading
+        if leading is not None and leading.on_refused(proposal, self._brokers.now_ms(), self._brokers.may_join):
+            self._watermark_moved(leading)
 
-    def on_follower_fetch(self, node_id: int, *, offset: int, log_start: int, broker_epoch: int) -> None:
-        """A follower asks for `offset` as leader epoch and log history allow: all below it is on its disk."""
+    def on_follower_fetch(
+        self, node_id: int, *, offset: int, log_start: int, broker_epoch: int
+    ) -> Proposal | None:
+        """A follower asks for `offset` as leader epoch and log history allow: all below it is on its disk. Returns the
+        ISR to ask the controller for, if the follower may join it now."""
         leading = self.leading
         if leading is None or node_id not in leading.followers:
             raise NotLeaderOrFollowerError(f"{self.topic_partition} has no follower on broker {node_id} here")
-        registered = self._peers.may_join(node_id)
+        registered = self._brokers.may_join(node_id)
         if registered is not None and broker_epoch < registered:
             raise NotLeaderOrFollowerError(
                 f"{self.topic_partition}: broker {node_id} fetches with epoch {broker_epoch}, but is registered "
                 f"with {registered}"
             )
         deleted = leading.followers[node_id].log_start != log_start
-        self._moved(
-            leading.on_follower_fetch(
-                node_id,
-                offset=offset,
-                log_start=log_start,
-                broker_epoch=broker_epoch,
-                now_ms=self._peers.now_ms(),
-                may_join=self._peers.may_join,
-            )
+        moved, proposal = leading.on_follower_fetch(
+            node_id,
+            offset=offset,
+            log_start=log_start,
+            broker_epoch=broker_epoch,
+            now_ms=self._brokers.now_ms(),
+            may_join=self._brokers.may_join,
         )
+        if moved:
+            self._watermark_moved(leading)
         if deleted:
             self._wake(self)
+        return proposal
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raise unless this broker leads the partition, in the epoch that the client knows if it says one."""
@@ -312,7 +307,7 @@ class Partition:
 
     def followers_with(self, offset: int) -> Iterable[tuple[int, int, int]]:
         """While this broker leads: see LeaderState."""
-        return () if self.leading is None else self.leading.followers_with(offset, self._peers.now_ms())
+        return () if self.leading is None else self.leading.followers_with(offset, self._brokers.now_ms())
 
     # --- writing -----------------------------------------------------------------------------------------
 
@@ -378,7 +373,8 @@ class Partition:
         if leading is None:
             return
         if leading.followers:
-            self._moved(leading.on_append(log_end, self._peers.now_ms(), self._peers.may_join))
+            if leading.on_append(log_end, self._brokers.now_ms(), self._brokers.may_join):
+                self._watermark_moved(leading)
         else:
             leading.on_append_alone(log_end)
             self.log.advance_high_watermark(log_end)

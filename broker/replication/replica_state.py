@@ -1,7 +1,8 @@
 """The leader's view of its followers: their progress, the high watermark, and who is in sync.
 
-Pure: time comes in as milliseconds, facts about brokers come in as arguments, and what should happen comes out
-as values. One `LeaderState` lives for one leader epoch of one partition.
+Pure: time comes in as milliseconds, facts about brokers come in as arguments, and what should happen comes out as
+values: each event returns whether the high watermark moved, and those that may change the ISR the proposal that the
+caller sends to the controller. One `LeaderState` lives for one leader epoch of one partition.
 
 Rules of this file
 - The high watermark is the least log end over the *maximal* ISR: the committed one and a replica whose entry has
@@ -13,6 +14,7 @@ Rules of this file
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 NEVER = -(2**62)
 
@@ -96,12 +98,12 @@ class PendingShrink:
         return self.committed.isr
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """What an event changed."""
+class Decision(NamedTuple):
+    """What follows from an event that may change the ISR."""
 
-    high_watermark: bool = False
+    watermark_moved: bool
     proposal: Proposal | None = None
+    """To be sent to the controller. It is pending from now on, until the metadata log or a refusal ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,7 @@ class Terms:
     lag_ms_max: int
 
 
-NOTHING = Moved()
-WATERMARK_MOVED = Moved(high_watermark=True)
+NOTHING = Decision(watermark_moved=False)
 MayJoin = Callable[[int], int | None]
 """The registered epoch of a broker that is alive and not stopping; None for every other."""
 
@@ -211,12 +212,17 @@ class LeaderState:
 
     # --- events ---------------------------------------------------------------------------------------------
 
-    def on_append(self, log_end: int, now_ms: int, may_join: MayJoin) -> Moved:
+    def on_append(self, log_end: int, now_ms: int, may_join: MayJoin) -> bool:
         """The leader's own log counts up to `log_end`, if not further: a late word about what a device has takes
-        nothing back."""
+        nothing back. Returns whether the high watermark moved."""
         if log_end > self.log_end:
             self.log_end = log_end
-        return WATERMARK_MOVED if self._advance(now_ms, may_join) else NOTHING
+        return self._advance(now_ms, may_join)
+
+    def on_terms(self, terms: Terms, now_ms: int, may_join: MayJoin) -> bool:
+        """The settings have changed. Returns whether the high watermark moved."""
+        self.terms = terms
+        return self._advance(now_ms, may_join)
 
     def on_append_alone(self, log_end: int) -> None:
         """The same where there is no other replica: all that is written is committed."""
@@ -226,7 +232,7 @@ class LeaderState:
 
     def on_follower_fetch(
         self, node: int, *, offset: int, log_start: int, broker_epoch: int, now_ms: int, may_join: MayJoin
-    ) -> Moved:
+    ) -> Decision:
         """A follower asked for `offset`: all below it is on its disk."""
         follower = self.followers.get(node)
         if follower is None:
@@ -242,9 +248,9 @@ class LeaderState:
         if offset == self.log_end == self.high_watermark and isinstance(isr, Committed) and node in isr.isr:
             return NOTHING  # it is in sync and has all, and all is committed: as in every idle partition
         proposal = self._propose_entry(node, may_join)
-        return Moved(high_watermark=self._advance(now_ms, may_join), proposal=proposal)
+        return Decision(self._advance(now_ms, may_join), proposal)
 
-    def on_tick(self, now_ms: int, may_join: MayJoin) -> Moved:
+    def on_tick(self, now_ms: int, may_join: MayJoin) -> Decision:
         """Time passed: members that have been behind for too long are to leave."""
         proposal = None
         if isinstance(self.isr, Committed):
@@ -257,7 +263,7 @@ class LeaderState:
             if late:
                 proposal = self._proposal(self.isr, self.isr.isr - late)
                 self.isr = PendingShrink(self.isr, proposal)
-        return Moved(high_watermark=self._advance(now_ms, may_join), proposal=proposal)
+        return Decision(self._advance(now_ms, may_join), proposal)
 
     def on_committed(
         self,
@@ -267,10 +273,11 @@ class LeaderState:
         partition_epoch: int,
         now_ms: int,
         may_join: MayJoin,
-    ) -> Moved:
-        """The metadata log has a newer state of the partition in this same leader epoch."""
+    ) -> bool:
+        """The metadata log has a newer state of the partition in this same leader epoch: what was proposed is settled.
+        Returns whether the high watermark moved."""
         if partition_epoch <= self.committed.partition_epoch:
-            return NOTHING
+            return False
         self.replicas = tuple(replicas)
         for node in self.replicas:
             if node != self.me and node not in self.followers:
@@ -278,15 +285,16 @@ class LeaderState:
         for node in [node for node in self.followers if node not in self.replicas]:
             del self.followers[node]
         self.isr = Committed(frozenset(isr), partition_epoch)
-        return Moved(high_watermark=self._advance(now_ms, may_join))
+        return self._advance(now_ms, may_join)
 
-    def on_refused(self, proposal: Proposal, now_ms: int, may_join: MayJoin) -> Moved:
+    def on_refused(self, proposal: Proposal, now_ms: int, may_join: MayJoin) -> bool:
         """The controller did not take the proposal and never will: back to what is committed, unless another is
-        under way. Any other failure leaves it pending until the metadata log tells how it ended."""
+        under way. Any other failure leaves it pending until the metadata log tells how it ended. Returns whether the
+        high watermark moved."""
         if self.pending_proposal() != proposal:
-            return NOTHING
+            return False
         self.isr = self.committed
-        return Moved(high_watermark=self._advance(now_ms, may_join))
+        return self._advance(now_ms, may_join)
 
     def pending_proposal(self) -> Proposal | None:
         """The proposal under way, to be sent again after a failure that passes."""
@@ -322,7 +330,7 @@ class LeaderState:
         return self.my_broker_epoch if node == self.me else self.followers[node].broker_epoch
 
     def _advance(self, now_ms: int, may_join: MayJoin) -> bool:
-        """Raise the high watermark if all that must have the records have them."""
+        """Raise the high watermark if all that must have the records have them; whether it moved."""
         if self.under_min_isr:
             return False
         reached = self.log_end

@@ -90,8 +90,8 @@ def _advance_without_joining(state: LeaderState, now_ms: int, may_join: Any) -> 
     return True
 
 
-def _fetch_counts_what_is_sent(partition: Partition, node_id: int, *, offset: int, **more: Any) -> None:
-    _on_follower_fetch(partition, node_id, offset=max(offset, partition.log.end_offset), **more)
+def _fetch_counts_what_is_sent(partition: Partition, node_id: int, *, offset: int, **more: Any) -> Any:
+    return _on_follower_fetch(partition, node_id, offset=max(offset, partition.log.end_offset), **more)
 
 
 _on_follower_fetch = Partition.on_follower_fetch
@@ -154,23 +154,22 @@ def _eligible_by_name(state: LeaderState, node: int, may_join: Any) -> bool:
     return may_join(node) is not None
 
 
-def _fetch_of_any_life(
-    partition: Partition, node_id: int, *, offset: int, log_start: int, broker_epoch: int
-) -> None:
+def _fetch_of_any_life(partition: Partition, node_id: int, *, offset: int, log_start: int, broker_epoch: int) -> Any:
     leading = partition.leading
     if leading is None or node_id not in leading.followers:
         raise NotLeaderOrFollowerError("not here")
-    peers = partition._peers
-    partition._moved(
-        leading.on_follower_fetch(
-            node_id,
-            offset=offset,
-            log_start=log_start,
-            broker_epoch=peers.may_join(node_id) or broker_epoch,
-            now_ms=peers.now_ms(),
-            may_join=peers.may_join,
-        )
+    brokers = partition._brokers
+    moved, proposal = leading.on_follower_fetch(
+        node_id,
+        offset=offset,
+        log_start=log_start,
+        broker_epoch=brokers.may_join(node_id) or broker_epoch,
+        now_ms=brokers.now_ms(),
+        may_join=brokers.may_join,
     )
+    if moved:
+        partition._watermark_moved(leading)
+    return proposal
 
 
 def _member_by_name(image: Any, partition: Any, member: Any) -> bool:

@@ -20,6 +20,7 @@ from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.quotas.usage import Window
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
+from rookery.broker.replication.replica_state import Proposal
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.request_metrics import TopicMetrics
@@ -209,6 +210,7 @@ class OneBroker:
             ReplicationQuota(NODE_ID, self.clock.monotonic),
             self.client_quotas,
             self.verification,
+            self._propose_isr,
         )
         self.server = Server(
             [Listener(LISTENER, end, end, "PLAINTEXT")],
@@ -219,6 +221,9 @@ class OneBroker:
             quotas=self.client_quotas,
         )
         self.cluster.on_changes = self._follow
+
+    def _propose_isr(self, partition: Partition, proposal: Proposal) -> None:
+        raise AssertionError(f"{partition.topic_partition}: there is no controller to propose {proposal} to")
 
     @property
     def port(self) -> int:

@@ -61,7 +61,7 @@ class Leader:
         name = TopicPartition("orders", 0)
         log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", name, TopicLogConfig())
         self.partition = Partition(
-            UUID(int=1), log, TopicSettings(), node_id=ME, wake=lambda _: None, peers=self.sets
+            UUID(int=1), log, TopicSettings(), node_id=ME, wake=lambda _: None, brokers=self.sets
         )
         self.partitions.add(self.partition)
         self.partition.apply(led(1, isr))
@@ -83,7 +83,10 @@ class Leader:
         self._tell_brokers()
 
     def fetch(self, node: int, offset: int) -> None:
-        self.partition.on_follower_fetch(node, offset=offset, log_start=0, broker_epoch=self._epochs[node])
+        epoch = self._epochs[node]
+        proposal = self.partition.on_follower_fetch(node, offset=offset, log_start=0, broker_epoch=epoch)
+        if proposal is not None:
+            self.sets.propose(self.partition, proposal)
 
     def append(self) -> int:
         """The offset at which acks=all is answered."""

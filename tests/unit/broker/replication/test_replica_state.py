@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rookery.broker.replication.replica_state import (
+    NOTHING,
     Committed,
+    Decision,
     LeaderState,
-    Moved,
     PendingExpand,
     PendingShrink,
     Terms,
@@ -40,7 +41,7 @@ def leader(**changes: Any) -> LeaderState:
     return LeaderState.begin(**{**facts, **changes})
 
 
-def fetch(state: LeaderState, node: int, offset: int, now_ms: int = 0, **changes: Any) -> Moved:
+def fetch(state: LeaderState, node: int, offset: int, now_ms: int = 0, **changes: Any) -> Decision:
     epoch = changes.pop("broker_epoch", EPOCHS.get(node, -1))
     may_join = changes.pop("may_join", alive)
     return state.on_follower_fetch(
@@ -52,11 +53,11 @@ def fetch(state: LeaderState, node: int, offset: int, now_ms: int = 0, **changes
 @pytest.mark.invariant("P2")
 def test_the_high_watermark_is_the_least_log_end_of_the_isr() -> None:
     state = leader()
-    assert not fetch(state, 2, 100).high_watermark  # nothing is known of 3 yet
-    assert fetch(state, 3, 95).high_watermark
+    assert not fetch(state, 2, 100).watermark_moved  # nothing is known of 3 yet
+    assert fetch(state, 3, 95).watermark_moved
     assert state.high_watermark == 95
     assert state.lag(3) == 5
-    assert fetch(state, 3, 100).high_watermark
+    assert fetch(state, 3, 100).watermark_moved
     assert state.high_watermark == 100
 
 
@@ -65,7 +66,7 @@ def test_it_never_falls() -> None:
     state = leader()
     fetch(state, 2, 100)
     fetch(state, 3, 100)
-    assert not fetch(state, 3, 92).high_watermark
+    assert not fetch(state, 3, 92).watermark_moved
     assert state.high_watermark == 100
 
 
@@ -73,7 +74,7 @@ def test_it_never_falls() -> None:
 @pytest.mark.invariant("P3")
 def test_it_stands_still_below_min_insync_replicas() -> None:
     state = leader(isr=(1,))
-    assert not state.on_append(120, 0, alive).high_watermark
+    assert not state.on_append(120, 0, alive)
     assert state.under_min_isr
     assert state.high_watermark == 90
 
@@ -81,7 +82,7 @@ def test_it_stands_still_below_min_insync_replicas() -> None:
 @pytest.mark.invariant("P3")
 def test_min_isr_is_never_more_than_there_are_replicas() -> None:
     state = leader(replicas=(1,), isr=(1,))
-    assert state.on_append(120, 0, alive).high_watermark
+    assert state.on_append(120, 0, alive)
     assert state.high_watermark == 120
 
 
@@ -104,7 +105,7 @@ def test_a_follower_behind_for_too_long_is_proposed_to_leave_and_counts_until_it
     settled = state.on_committed(
         isr=(1, 2), replicas=(1, 2, 3), partition_epoch=8, now_ms=LAG_MS + 1, may_join=alive
     )
-    assert settled.high_watermark
+    assert settled
     assert state.high_watermark == 200
     assert state.out_of_sync == (3,)
 
@@ -205,7 +206,7 @@ def test_the_high_watermark_moves_on_when_whom_it_waited_for_is_refused() -> Non
     state.on_append(150, 0, alive)
     fetch(state, 2, 150)
     assert state.high_watermark == 100
-    assert state.on_refused(proposal, 0, lambda node: None if node == 3 else EPOCHS[node]).high_watermark
+    assert state.on_refused(proposal, 0, lambda node: None if node == 3 else EPOCHS[node])
     assert state.high_watermark == 150
 
 
@@ -229,7 +230,7 @@ def test_replicas_come_and_go() -> None:
     state = leader()
     state.on_committed(isr=(1, 2), replicas=(1, 2, 4), partition_epoch=8, now_ms=0, may_join=alive)
     assert set(state.followers) == {2, 4}
-    assert fetch(state, 3, 100) == Moved()
+    assert fetch(state, 3, 100) == NOTHING
 
 
 def test_the_latest_offset_is_told_only_when_the_epoch_has_begun() -> None:
