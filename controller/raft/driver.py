@@ -15,7 +15,7 @@ replica belongs to the one task group of `_run`.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -50,6 +50,27 @@ _TIMER_MIN_S = 0.001
 DAMAGED_TODO = "if this goes on, check the disk of the leader and this one; the leader's next snapshot is tried, too"
 UNWRITTEN_TODO = "free or repair the disk; until a snapshot succeeds, the metadata log grows"
 START_ALL = "start all of controller.quorum.voters: the first leader of a new quorum needs the votes of all of them"
+
+
+class _StoppedError(Exception):
+    """The node stops before a snapshot is complete; what there is of it is removed at the next start."""
+
+
+class _UntilStopped:
+    """The values of a snapshot, which a thread iterates over, until it is told to stop."""
+
+    def __init__(self, values: Iterable[bytes]) -> None:
+        self._values = values
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        for value in self._values:
+            if self._stopped:
+                raise _StoppedError
+            yield value
 
 
 class Driver:
@@ -256,7 +277,7 @@ class Driver:
         if state is not None:
             await self._in_thread(lambda: self.storage.save_state(state))
         if chunk is not None:
-            await asyncio.to_thread(self.storage.snapshots.write_chunk, chunk)
+            await finish_despite_cancel(asyncio.to_thread(self.storage.snapshots.write_chunk, chunk))
         if ready.snapshot_install is not None:
             await self._install(ready.snapshot_install)
         for write in ready.log_writes:
@@ -362,8 +383,10 @@ class Driver:
             return
         self._writing_snapshot = True
         now_ms, voters = self._clock.wall_ms(), self.core.voters_at(snapshot.end_offset)
+        wanted = _UntilStopped(values)
+        work = asyncio.to_thread(self.storage.snapshots.write, snapshot, voters, wanted, now_ms)
         try:
-            await asyncio.to_thread(self.storage.snapshots.write, snapshot, voters, values, now_ms)
+            await finish_despite_cancel(work, wanted.stop)
         except OSError as error:  # the log has everything; the next one is tried
             _log.error("raft.snapshot.failed", end_offset=snapshot.end_offset, reason=str(error), todo=UNWRITTEN_TODO)
         else:

@@ -179,6 +179,32 @@ async def test_a_thread_makes_and_writes_the_values_of_a_snapshot(tmp_path: Path
         assert threading.get_ident() not in made_by
 
 
+@pytest.mark.invariant("R15")
+async def test_a_node_that_stops_leaves_no_thread_behind_that_writes_a_snapshot(tmp_path: Path) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def values() -> Iterator[bytes]:
+        try:
+            for _ in range(10_000_000):
+                begun.set()
+                yield bytes(10)
+        finally:
+            ended.set()
+
+    async with nodes(tmp_path, 1) as cluster:
+        member = await cluster.leader()
+        member.propose(b"x")
+        await cluster.all_have([b"x"])
+        member.node.write_snapshot(member.words.end, values())
+        await until("the thread is at work", begun.is_set)
+        await member.stop()
+        assert ended.is_set()
+        again = cluster.members[0] = member.again()
+        await again.start()
+        await cluster.all_have([b"x"])
+        assert again.words.snapshots == []
+
+
 async def test_a_listener_that_comes_late_hears_everything(tmp_path: Path) -> None:
     async with nodes(tmp_path, 1) as cluster:
         member = await cluster.leader()
