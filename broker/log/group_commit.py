@@ -49,13 +49,11 @@ class GroupCommit:
         KAFKA_STORAGE_ERROR."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._dir.failure is not None:
-            future.set_exception(
-                KafkaStorageError(f"log dir {self._dir.path} is offline: {self._dir.failure}")
-            )
+            _fail(future, KafkaStorageError(f"log dir {self._dir.path} is offline: {self._dir.failure}"))
         elif partition.segment_log.recovery_point >= up_to:
             future.set_result(None)
         elif partition.files.closed:
-            future.set_exception(LogClosed(f"{partition.partition} was removed"))
+            _fail(future, LogClosed(f"{partition.partition} was removed"))
         else:
             self._waiting.append((partition, up_to, future))
             self.request(partition, up_to)
@@ -125,7 +123,7 @@ class GroupCommit:
             if partition.segment_log.recovery_point >= up_to:
                 future.set_result(None)
             elif up_to > partition.end_offset:
-                future.set_exception(KafkaStorageError(f"{partition.partition} was truncated below {up_to}"))
+                _fail(future, KafkaStorageError(f"{partition.partition} was truncated below {up_to}"))
             else:
                 still.append((partition, up_to, future))
         self._waiting = still
@@ -135,7 +133,13 @@ class GroupCommit:
         self._waiting = [entry for entry in self._waiting if not matches(entry[0])]
         for _, _, future in gone:
             if not future.done():
-                future.set_exception(KafkaStorageError(why))
+                _fail(future, KafkaStorageError(why))
+
+
+def _fail(future: "asyncio.Future[None]", error: Exception) -> None:
+    """Without a report of asyncio where nobody waits any more: a removed partition has no fetcher."""
+    future.set_exception(error)
+    future.exception()
 
 
 def _run_all(jobs: list[tuple[PartitionLog, FlushJob]]) -> None:
