@@ -224,6 +224,7 @@ class BrokerRole:
             self._peers["markers"],
             listener=listeners.inter_broker,
         )
+        self.transactions.publish_metrics(metrics)
         self.view.add_publisher(self.transactions.publish)
         self.server = self._server(network, metrics)
         self.housekeeper = Housekeeper(self.log_dirs, clock, _housekeeping(settings))

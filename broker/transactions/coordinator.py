@@ -1,7 +1,8 @@
 """The transaction coordinator of a broker: its shards, the way of a request into one of them, and what time does."""
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from random import Random
 
@@ -18,7 +19,7 @@ from rookery.broker.transactions.producer_ids import ProducerIds
 from rookery.broker.transactions.records import TransactionRecord, decode, encode
 from rookery.broker.transactions.settings import transaction_options, transactions_topic
 from rookery.broker.transactions.state import Refused, Step, TransactionsState
-from rookery.broker.transactions.transaction import Markers
+from rookery.broker.transactions.transaction import NEVER_STORED, Markers, State
 from rookery.core.clock import Clock, Scheduler
 from rookery.core.config import node, transactions
 from rookery.core.config.options import Settings
@@ -26,10 +27,12 @@ from rookery.core.errors import KafkaError
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata.features import TRANSACTION_VERSION
 from rookery.core.metadata.image import Changes
+from rookery.core.metrics import Metrics, Sample
 from rookery.core.net.peers import Peers
 from rookery.core.service import Service
 
 _log = get_logger("broker.transactions")
+MARKER_METRICS = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
 PORTION = 100
 """Transactions ended by their timeout before others get their turn."""
 
@@ -132,6 +135,23 @@ class TransactionCoordinator(Service):
     def publish(self, changes: Changes) -> None:
         """Lead what the image says."""
         self._shards.follow(changes.after)
+
+    def publish_metrics(self, metrics: Metrics) -> None:
+        metrics.read(
+            "rookery_transactions",
+            "Transactional ids that this broker coordinates, by state.",
+            self._by_state,
+            labels=("state",),
+        )
+        for name, text, value in (
+            ("unknowndestination", "Partitions whose markers wait for a leader.", lambda: self.sender.leaderless),
+            ("logappendretry", "Transactions whose completion has yet to be stored.", lambda: self.sender.not_appended),
+        ):
+            metrics.read_value(f"{MARKER_METRICS}_{name}queuesize", text, value)
+
+    def _by_state(self) -> Iterable[Sample]:
+        count = Counter(one.state for shard in self.shards for one in shard.transactions.transactions.values())
+        return [((state.title,), count[state]) for state in State if state not in NEVER_STORED]
 
     # --- what makes these shards those of transactions --------------------------------------------------------
 

@@ -64,6 +64,7 @@ class State(IntEnum):
         return self in _IDLE
 
 
+NEVER_STORED = frozenset({State.DEAD, State.PREPARE_EPOCH_FENCE})
 _PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 _IDLE = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 

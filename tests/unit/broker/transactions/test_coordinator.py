@@ -168,6 +168,7 @@ async def test_the_topic_is_made_for_transactions() -> None:
         assert (found.error_code, found.node_id) == (0, NODE_ID)
 
 
+@pytest.mark.row(132, 133)
 @pytest.mark.parametrize(("version", "commit"), [(0, True), (1, False), (4, True), (5, True), (5, False)])
 async def test_a_transaction_from_its_beginning_to_its_end(version: int, commit: bool) -> None:
     async with wire() as client:
@@ -242,7 +243,6 @@ async def test_offsets_join_a_transaction() -> None:
         assert topic == "__consumer_offsets"
 
 
-@pytest.mark.row(184)
 async def test_tools_see_transactions() -> None:
     async with wire() as client:
         producer = await client.init()

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from rookery.broker.coordination.step import Answer, Instant
 from rookery.broker.transactions.records import TransactionRecord, decode, encode
 from rookery.broker.transactions.state import Refused, Step, TransactionOptions, TransactionsState
-from rookery.broker.transactions.transaction import LAST_EPOCH, Markers, Producer, State, Transaction
+from rookery.broker.transactions.transaction import (
+    LAST_EPOCH,
+    NEVER_STORED,
+    Markers,
+    Producer,
+    State,
+    Transaction,
+)
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.types import TopicPartition
 from tests.unit.broker.groups.driver import Caller
@@ -328,5 +335,5 @@ def test_the_histories_are_worth_something() -> None:
         history.play(300)
     assert sum(history.acknowledged for history in played) > 10
     results = {one.state for history in played for one in history.committed()}
-    assert results == set(State) - {State.DEAD, State.PREPARE_EPOCH_FENCE}
+    assert results == set(State) - NEVER_STORED
     assert any(one.previous_producer_id != -1 for history in played for one in history.committed())

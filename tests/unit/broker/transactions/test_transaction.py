@@ -81,6 +81,7 @@ def test_init_waits_while_a_transaction_is_being_ended(state: State, expected: P
     assert driver.one.state is state
 
 
+@pytest.mark.row(134)
 @pytest.mark.invariant("T6")
 @pytest.mark.parametrize("expected", [None, ME])
 def test_init_aborts_what_is_open_and_fences_its_producer(expected: Producer | None) -> None:
