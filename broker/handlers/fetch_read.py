@@ -146,8 +146,9 @@ class FetchRead:
         if self._in_session and not self._rack:
             has_all = diverging is None and offset >= partition.log.bound(self._isolation)
             leading = partition.leading if has_all else None
-            end = partition.log.segment_log.end_offset
-            wanted.quiet = Quiet(partition, leading, end) if leading is not None else None
+            wanted.quiet = (
+                None if leading is None else Quiet(partition, leading, partition.log.segment_log.end_offset)
+            )
         aborted = None
         if read.aborted is not None:
             aborted = [
