@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from rookery.controller.events import tell
+from rookery.controller.events import log_changes
 from rookery.controller.metrics import ControllerMetrics
-from rookery.controller.quorum import CommittedBatch, Quorum, SnapshotId
+from rookery.controller.quorum import Quorum
 from rookery.controller.sessions import Sessions
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state import brokers, features
@@ -38,6 +38,7 @@ from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata.records import NoOpRecord, Record
 from rookery.core.metadata.requests import Request
 from rookery.core.metadata.snapshot import snapshot_values
+from rookery.core.metadata_log import CommittedBatch, SnapshotId
 
 _log = get_logger("controller")
 R = TypeVar("R")
@@ -196,7 +197,7 @@ class Controller:
         self._snapshots.committed(self.now(), size)
         self.metrics.committed(changes)
         if self.active:
-            tell(changes)
+            log_changes(changes)
         self._publish(changes)
         self._writer.release()
 

@@ -9,7 +9,7 @@ EACH_MAX = 100
 """Partitions told one by one; a bigger change, such as a broker's death, is told as a count as well."""
 
 
-def tell(changes: Changes) -> None:
+def log_changes(changes: Changes) -> None:
     """Log `changes` as events. Called by the active controller, so that each is told once."""
     for broker_id in changes.brokers:
         _broker(changes.before.brokers.get(broker_id), changes.after.brokers.get(broker_id))
@@ -52,8 +52,8 @@ def _partition(change: PartitionChange) -> None:
     if before.leader != after.leader:
         event = "leader.elected" if after.has_leader else "leader.lost"
         clean = not unclean(change)
-        tell = _log.info if clean and after.has_leader else _log.warning
-        tell(event, **where, leader=after.leader, before=before.leader, epoch=after.leader_epoch, clean=clean)
+        log = _log.info if clean and after.has_leader else _log.warning
+        log(event, **where, leader=after.leader, before=before.leader, epoch=after.leader_epoch, clean=clean)
     if before.isr != after.isr:
         _log.info("isr.changed", **where, isr=list(after.isr), before=list(before.isr), elr=list(after.elr))
     if after.reassigning and not before.reassigning:

@@ -1,15 +1,15 @@
 """The reading part of a fetch: once when the request comes, and once more when its wait is over."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Wanted
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.preferred_replica import PreferredReplica
-from rookery.broker.handlers.quiet import Quiet
 from rookery.broker.log.partition_log import Isolation
 from rookery.broker.quotas.replication import Replica, ReplicationQuota
 from rookery.broker.replication.partition import Partition
-from rookery.broker.replication.replica_state import Proposal
+from rookery.broker.replication.replica_state import LeaderState, Proposal
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.wire.apis.fetch import (
@@ -21,6 +21,26 @@ from rookery.core.wire.apis.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+
+
+class Quiet(NamedTuple):
+    """A partition that had nothing more for a client, and what tells whether it still has not."""
+
+    partition: Partition
+    leading: LeaderState
+    end_offset: int
+
+    def lasts(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Whether a read would find what the last one found, and nothing but the two bounds that the client was
+        told. A leader's view lives as long as its epoch, so the same one means that nothing else has changed."""
+        log = self.partition.log
+        return (
+            self.partition.leading is self.leading
+            and log.segment_log.end_offset == self.end_offset
+            and log.high_watermark == high_watermark
+            and log.segment_log.start_offset == log_start_offset
+        )
+
 
 READ_COMMITTED = 1
 RACKS_FROM = 11

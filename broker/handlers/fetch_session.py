@@ -19,7 +19,7 @@ from rookery.core.errors import (
 from rookery.core.wire.apis.fetch import FetchPartition, FetchRequest, PartitionData
 
 if TYPE_CHECKING:
-    from rookery.broker.handlers.quiet import Quiet
+    from rookery.broker.handlers.fetch_read import Quiet
 
 NO_SESSION = 0
 FIRST_EPOCH = 0

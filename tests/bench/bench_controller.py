@@ -14,7 +14,6 @@ from uuid import UUID
 
 from rookery.controller import controller as controller_module
 from rookery.controller.loop import ControllerLoop
-from rookery.controller.quorum import LocalQuorum
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state import brokers
 from rookery.controller.state.defaults import Defaults
@@ -28,6 +27,7 @@ from rookery.core.metadata.snapshot import snapshot, state_hash
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from tests.cluster.controllers import cluster
 from tests.unit.controller.desk import Desk
+from tests.unit.controller.local_quorum import LocalQuorum
 from tests.unit.controller.state.clusters import registration
 
 PER_TOPIC = 100

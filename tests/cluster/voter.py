@@ -19,7 +19,6 @@ from pathlib import Path
 import uvloop
 
 from rookery.broker.node.node import claim_metadata_folder
-from rookery.controller.quorum import CommittedBatch, SnapshotId
 from rookery.controller.raft.node import RaftNode
 from rookery.controller.raft.service import RaftService
 from rookery.controller.raft.settings import RaftSettings
@@ -32,6 +31,7 @@ from rookery.core.config.options import Settings
 from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaError
 from rookery.core.log.ownership import FolderLocks
+from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from rookery.core.metrics import Metrics
 from rookery.core.service import ServiceGroup
 

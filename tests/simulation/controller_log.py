@@ -7,8 +7,8 @@ void. What a replaced leader had proposed survives up to a random point, as it m
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
-from rookery.controller.quorum import CommittedBatch, QuorumListener, SnapshotId
 from rookery.core.errors import NotControllerError
+from rookery.core.metadata_log import CommittedBatch, MetadataListener, SnapshotId
 
 NOBODY = -1
 
@@ -19,7 +19,7 @@ class Seat:
     def __init__(self, log: "SharedLog", node_id: int) -> None:
         self._log = log
         self.node_id = node_id
-        self.listener: QuorumListener | None = None
+        self.listener: MetadataListener | None = None
         self.delivered = 0
         self.told = (NOBODY, 0)
         self._void = 0

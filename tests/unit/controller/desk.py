@@ -5,12 +5,12 @@ from typing import Any
 from uuid import UUID
 
 from rookery.controller.controller import Controller
-from rookery.controller.quorum import LocalQuorum
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state.defaults import Defaults
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.image import Changes
 from rookery.core.testing.clock import ManualClock
+from tests.unit.controller.local_quorum import LocalQuorum
 from tests.unit.controller.state.clusters import CLUSTER, register_request
 
 QUIET = {"idle_record_s": 0.0, "rebalance_check_s": 0.0}

@@ -12,7 +12,6 @@ import pytest
 from rookery.broker.controller_client import ATTEMPT_S, ControllerClient
 from rookery.controller.access import Access
 from rookery.controller.loop import ControllerLoop
-from rookery.controller.quorum import LocalQuorum
 from rookery.controller.rpc import ControllerService
 from rookery.controller.settings import ControllerSettings
 from rookery.core.clock import SystemClock
@@ -30,6 +29,7 @@ from rookery.core.metadata.rpc import METHODS
 from rookery.core.net.control import bind, open_channel, server_options
 from rookery.proto import controller_pb2 as pb
 from rookery.proto import raft_pb2
+from tests.unit.controller.local_quorum import LocalQuorum
 from tests.unit.controller.state.clusters import CLUSTER, register_request
 from tests.unit.core.net.test_control import UNKNOWN
 

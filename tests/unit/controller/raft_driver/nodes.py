@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from rookery.controller.quorum import CommittedBatch, SnapshotId
 from rookery.controller.raft.node import RaftNode
 from rookery.controller.raft.service import RaftService
 from rookery.controller.raft.settings import RaftConfig, RaftSettings
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.controller.server import ControlServer
 from rookery.core.disk import Disk
+from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from rookery.core.metrics import Metrics
 from rookery.core.net.tls import Tls
 from tests.cluster.quorum import free_ports

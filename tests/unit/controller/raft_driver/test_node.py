@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rookery.controller.quorum import SnapshotId
 from rookery.controller.raft.errors import NotServingError
 from rookery.controller.raft.snapshot import WRITING
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.core.clock import SystemClock
 from rookery.core.errors import NotControllerError, RecordListTooLargeError
 from rookery.core.log import LogDirFailed
-from rookery.core.metadata_log import METADATA_LOG
+from rookery.core.metadata_log import METADATA_LOG, SnapshotId
 from rookery.core.testing.disk import MemoryDisk
 from tests.unit.controller.raft_driver.nodes import FAST, Member, Nodes, nodes, until
 from tests.unit.core.net.test_control import UNKNOWN

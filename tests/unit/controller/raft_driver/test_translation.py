@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from rookery.controller.quorum import SnapshotId
 from rookery.controller.raft import messages as m
 from rookery.controller.raft import translation as to_wire
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
 from rookery.core.errors import CorruptMessageError
 from rookery.core.metadata.features import RELEASE
+from rookery.core.metadata_log import SnapshotId
 from rookery.proto import raft_pb2 as pb
 from tests.unit.controller.raft_driver.test_batches import BATCHES, as_bytes
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from rookery.controller.quorum import CommittedBatch, LocalQuorum, SnapshotId
 from rookery.core.errors import NotControllerError
+from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from rookery.core.testing.clock import ManualClock
+from tests.unit.controller.local_quorum import LocalQuorum
 
 
 class Recorder:
