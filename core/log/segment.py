@@ -374,20 +374,20 @@ class Segment:
 
     def _whole(self, chunk: bytes, position: int, limit: int, upper: int, offset: int) -> tuple[int, int]:
         """How many bytes of `chunk` are whole batches within the limits, and the offset that follows them."""
-        end = min(limit, len(chunk))
+        end, last_step = min(limit, len(chunk)), len(chunk) - _STEP_SIZE
         at, next_offset, expected = self._known_boundary(chunk, position, end, upper), offset, _NOWHERE
-        while at + _STEP_SIZE <= len(chunk):
+        while at <= last_step:
             base, length, delta = _step(chunk, at)
             if length < MIN_LENGTH:
                 raise LogCorrupt(self.log_path, position + at, f"a batch cannot have length {length}")
             if base != expected >= 0 and not self.sparse:
                 break  # the next read finds it missing
-            next_offset = max(base, offset)
             following = at + LENGTH_END + length
             if following > end or base + delta >= upper:
+                next_offset = max(base, offset)
                 break
-            at, next_offset = following, base + delta + 1
-            expected = next_offset
+            at = following
+            expected = next_offset = base + delta + 1
         return at, next_offset
 
     def _known_boundary(self, chunk: bytes, position: int, end: int, upper: int) -> int:
