@@ -28,6 +28,8 @@ TOOLS = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
 }
 
 
