@@ -1,5 +1,4 @@
-"""Compiles the Java programs of this folder against the pinned Java client, once per content, under
-build/."""
+"""Compiles the Java programs of a folder against what its pom pins, once per content, under build/."""
 
 import hashlib
 import os
@@ -13,23 +12,23 @@ SOURCES = Path(__file__).parent
 BUILT = SOURCES.parents[2] / "build" / "java"
 
 
-def command(program: str) -> list[str]:
-    """The command line that runs `program`, a class of this folder."""
+def command(program: str, sources: Path = SOURCES) -> list[str]:
+    """The command line that runs `program`, a class of this folder or another."""
     java = needs.command("java", "the Java client is one of the peers")
     folder = _compiled(
-        needs.command("mvn", "it fetches the Java client"), needs.command("javac", "part of a JDK")
+        sources, needs.command("mvn", "it fetches the Java client"), needs.command("javac", "part of a JDK")
     )
     return [java, "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{folder}/lib/*", program]
 
 
-def _compiled(mvn: str, javac: str) -> Path:
-    files = [SOURCES / "pom.xml", *sorted(SOURCES.glob("*.java"))]
+def _compiled(sources: Path, mvn: str, javac: str) -> Path:
+    files = [sources / "pom.xml", *sorted(sources.glob("*.java"))]
     folder = BUILT / hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
     if not folder.exists():
         BUILT.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=BUILT) as scratch:
             made = Path(scratch) / "made"
-            pom = str(SOURCES / "pom.xml")
+            pom = str(sources / "pom.xml")
             _run(
                 [mvn, "-B", "-q", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={made}/lib"]
             )
