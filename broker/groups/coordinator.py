@@ -1,7 +1,7 @@
 """The group coordinator of a broker: its shards, and how a request reaches one of them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from random import Random
 from uuid import UUID
@@ -10,9 +10,11 @@ from rookery.broker.coordination.commit_queue import CommitQueue
 from rookery.broker.coordination.shard import Within, instant
 from rookery.broker.coordination.shards import Shards
 from rookery.broker.coordination.step import Receiver
+from rookery.broker.groups.consumer.target import TopicInfo
 from rookery.broker.groups.deleting import drop_stale, drop_topics, expire
+from rookery.broker.groups.group_state import ConsumerOptions
 from rookery.broker.groups.records import GroupsRecord, decode
-from rookery.broker.groups.settings import group_options, offsets_topic
+from rookery.broker.groups.settings import consumer_options, group_options, offsets_topic
 from rookery.broker.groups.shard import GroupShard
 from rookery.broker.groups.state import GroupsState
 from rookery.broker.groups.step import Instant, Step
@@ -23,14 +25,35 @@ from rookery.broker.replication.waiters import Waiters
 from rookery.core.clock import Clock, Scheduler
 from rookery.core.config import node
 from rookery.core.config.options import Settings
-from rookery.core.errors import InvalidGroupIdError, KafkaError, NotCoordinatorError
-from rookery.core.metadata.image import Changes
+from rookery.core.errors import InvalidGroupIdError, KafkaError, NotCoordinatorError, UnsupportedVersionError
+from rookery.core.metadata.features import GROUP_VERSION
+from rookery.core.metadata.image import Changes, ResourceType
+from rookery.core.metadata.topic_names import is_internal
 from rookery.core.service import Service
 
 EXPIRY_PORTION = 100
 """Groups looked through for expired offsets before others get their turn."""
 
 Decide = Callable[[GroupsState, Instant], Step]
+
+
+class ClusterTopics:
+    """The topics of the image, as targets need them."""
+
+    def __init__(self, cluster: ClusterPort) -> None:
+        self._cluster = cluster
+
+    def topic(self, name: str) -> TopicInfo | None:
+        known = self._cluster.image.topic(name)
+        return None if known is None else TopicInfo(known.id, len(known.partitions))
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        known = self._cluster.image.topics.get(topic_id)
+        return None if known is None else known.name
+
+    def names(self) -> Iterable[str]:
+        """Internal topics are nobody's subscription by pattern."""
+        return [name for name in self._cluster.image.topic_ids if not is_internal(name)]
 
 
 class GroupCoordinator(Service):
@@ -48,7 +71,9 @@ class GroupCoordinator(Service):
         executor: Executor,
     ) -> None:
         self.topic = offsets_topic(settings)
+        self._settings = settings
         self._options = group_options(settings)
+        self._consumer_options: dict[str, ConsumerOptions] = {}
         self._commit_timeout_s = settings[node.OFFSETS_COMMIT_TIMEOUT_MS] / 1000
         self._expiry_interval_s = settings[node.OFFSETS_RETENTION_CHECK_INTERVAL_MS] / 1000
         self._codec = settings[node.OFFSETS_TOPIC_COMPRESSION_CODEC]
@@ -114,6 +139,14 @@ class GroupCoordinator(Service):
         known = self._cluster.image.topic(topic)
         return known.id if known is not None and partition in known.partitions else None
 
+    def check_consumer_protocol(self) -> None:
+        """Raises while the cluster has not agreed on serving groups of the consumer protocol."""
+        if self._cluster.image.features.get(GROUP_VERSION, 0) < 1:
+            raise UnsupportedVersionError(
+                f"the consumer protocol needs {GROUP_VERSION} 1: raise it with kafka-features upgrade --feature "
+                f"{GROUP_VERSION}=1, or let clients set group.protocol=classic"
+            )
+
     def topic_name_of(self, topic_id: UUID) -> str:
         """The name of the topic with this id; empty where there is none."""
         known = self._cluster.image.topics.get(topic_id)
@@ -131,6 +164,24 @@ class GroupCoordinator(Service):
         if gone:
             for shard in self.shards:
                 shard.run_for_each(lambda group: drop_topics(group, gone.__contains__))
+        changed = gone | {topic.name for topic in changes.topics_created}
+        changed |= {each.topic for each in changes.partitions if each.before is None}
+        if changed:
+            for shard in self.shards:
+                shard.groups.topics_changed(changed)
+        for resource in changes.configs:
+            if resource.type == ResourceType.GROUP:
+                self._consumer_options.pop(resource.name, None)
+
+    def consumer_options(self, group_id: str) -> ConsumerOptions:
+        """What a group of the consumer protocol lives by; kept for groups that have options of their own."""
+        given = self._cluster.image.config(ResourceType.GROUP, group_id)
+        if not given:
+            return self._options.consumer
+        known = self._consumer_options.get(group_id)
+        if known is None:
+            known = self._consumer_options[group_id] = consumer_options(self._settings, given)
+        return known
 
     # --- what makes these shards those of groups --------------------------------------------------------------
 
@@ -141,7 +192,7 @@ class GroupCoordinator(Service):
         return GroupShard(
             partition,
             epoch,
-            GroupsState(self._options, self._new_id),
+            GroupsState(self._options, self._new_id, ClusterTopics(self._cluster), self.consumer_options),
             CommitQueue(self._waiters, partition, self._commit_timeout_s, self._scheduler.time),
             self._clock,
             self._scheduler,

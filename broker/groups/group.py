@@ -58,6 +58,8 @@ class Group:
         self.state_timestamp = NO_TIMESTAMP
         self.stored: GroupMetadataValue | None = None
         """The group as the log has it."""
+        self._unknown_members = False
+        """The log has members of it that are not among these."""
         self._options = options
         self._new_id = new_id
         self._generations = 0
@@ -116,16 +118,21 @@ class Group:
 
     # --- the log ----------------------------------------------------------------------------------------------
 
-    def settle(self, now: Instant) -> None:
-        """Deadlines are set where they arise."""
-
     def replay(self, value: GroupMetadataValue) -> None:
         """This is what the log has now. While the group lives, its own record changes nothing else."""
+        self._unknown_members = bool(value.members) and not self.members
         self.stored = value
+
+    def settle(self, now: Instant) -> None:
+        """A group that was made of one of the consumer protocol begins with a rebalance."""
+        if self._unknown_members:
+            self.restore(now)
+            self._prepare(now, Step())
 
     def restore(self, now: Instant) -> None:
         """Become what the log has: after loading, or where something could not be written."""
         stored = self.stored
+        self._unknown_members = False
         self.members = Members()
         self._expected.clear()
         self._join_by = self._sync_by = self._delay_left_ms = None

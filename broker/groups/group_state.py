@@ -37,6 +37,8 @@ class ConsumerOptions:
     assignment_interval_ms: int = 1_000
     max_size: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
+    migrations: frozenset[str] = frozenset(("upgrade", "downgrade"))
+    """What a group with members may do: change to the consumer protocol, and back to the classic one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,19 @@
 """Groups as administrators see them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from rookery.broker.groups.consumer.group import ConsumerGroup
+from rookery.broker.groups.consumer.member import NOTHING, Place, by_topic
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.group_state import GroupState
 from rookery.broker.groups.members import Member
 from rookery.broker.groups.state import GroupsState
-from rookery.core.errors import ErrorCode
+from rookery.core.errors import ErrorCode, GroupIdNotFoundError
+from rookery.core.wire.apis import consumer_group_describe as wire
 from rookery.core.wire.apis.describe_groups import DescribedGroup, DescribedGroupMember
 from rookery.core.wire.apis.list_groups import ListedGroup
 
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 TELLS_UNKNOWN_FROM = 6
 """From this version on DescribeGroups tells an unknown group from a dead one."""
 
@@ -67,4 +71,47 @@ def _member(group: Group, member: Member, stable: bool) -> DescribedGroupMember:
         client_host=member.client_host,
         member_metadata=member.metadata(group.protocol) if stable else b"",
         member_assignment=member.assignment if stable else b"",
+    )
+
+
+def described_consumer(state: GroupsState, group_id: str) -> wire.DescribedGroup:
+    """ConsumerGroupDescribe. Raises where there is no such group of the consumer protocol."""
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        why = "not found" if group is None else "is not a consumer group"
+        raise GroupIdNotFoundError(f"Group {group_id} {why}.")
+    stored = group.stored
+    return wire.DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=stored.epoch,
+        assignment_epoch=stored.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[
+            wire.Member(
+                member_id=member.id,
+                instance_id=member.instance_id,
+                rack_id=member.about.rack_id,
+                member_epoch=member.current.epoch,
+                client_id=member.about.client_id,
+                client_host=member.about.client_host,
+                subscribed_topic_names=member.about.subscribed_topic_names,
+                subscribed_topic_regex=member.about.subscribed_topic_regex,
+                assignment=_places(group, member.current.assigned),
+                target_assignment=_places(group, stored.targets.get(member.id, NOTHING)),
+                member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+            )
+            for member in stored.members.values()
+        ],
+    )
+
+
+def _places(group: ConsumerGroup, places: Iterable[Place]) -> wire.Assignment:
+    """Topics that are gone have no name and are left out."""
+    return wire.Assignment(
+        topic_partitions=[
+            wire.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)
+            for topic_id, indexes in by_topic(places).items()
+            if (name := group.topics.name_of(topic_id)) is not None
+        ]
     )

@@ -1,12 +1,21 @@
 """The options of a node that groups live by."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from rookery.broker.coordination.internal_topic import InternalTopic
-from rookery.broker.groups.group_state import GroupOptions
-from rookery.core.config import node
+from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions
+from rookery.core.config import consumer_groups, node
 from rookery.core.config.options import Settings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _MINUTE_MS = 60_000
+_MIGRATIONS = {
+    "bidirectional": frozenset(("upgrade", "downgrade")),
+    "upgrade": frozenset(("upgrade",)),
+    "downgrade": frozenset(("downgrade",)),
+    "disabled": frozenset[str](),
+}
 
 
 def offsets_topic(settings: Settings) -> InternalTopic:
@@ -23,8 +32,22 @@ def offsets_topic(settings: Settings) -> InternalTopic:
     )
 
 
+def consumer_options(settings: Settings, given: Mapping[str, str] = MappingProxyType({})) -> ConsumerOptions:
+    """What a group of the consumer protocol with these options of its own lives by."""
+    times = consumer_groups.times_of(settings, given)
+    return ConsumerOptions(
+        session_timeout_ms=times.session_timeout,
+        heartbeat_interval_ms=times.heartbeat_interval,
+        assignment_interval_ms=times.assignment_interval,
+        max_size=settings[consumer_groups.MAX_SIZE],
+        assignors=settings[consumer_groups.ASSIGNORS],
+        migrations=_MIGRATIONS[settings[consumer_groups.MIGRATION_POLICY]],
+    )
+
+
 def group_options(settings: Settings) -> GroupOptions:
     return GroupOptions(
+        consumer=consumer_options(settings),
         min_session_timeout_ms=settings[node.GROUP_MIN_SESSION_TIMEOUT_MS],
         max_session_timeout_ms=settings[node.GROUP_MAX_SESSION_TIMEOUT_MS],
         initial_rebalance_delay_ms=settings[node.GROUP_INITIAL_REBALANCE_DELAY_MS],

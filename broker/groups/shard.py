@@ -6,11 +6,15 @@ from typing import Any
 from rookery.broker.coordination.alarms import Alarms
 from rookery.broker.coordination.commit_queue import CommitQueue
 from rookery.broker.coordination.shard import Shard, Within, instant
+from rookery.broker.groups.consumer.group import ConsumerGroup
 from rookery.broker.groups.records import GroupsRecord, encode
 from rookery.broker.groups.state import AnyGroup, GroupsState
 from rookery.broker.groups.step import Step
 from rookery.broker.replication.partition import Partition
 from rookery.core.clock import Clock, Scheduler
+from rookery.core.event_logging import get_logger
+
+_log = get_logger("broker.groups")
 
 
 class GroupShard(Shard[GroupsRecord]):
@@ -35,7 +39,10 @@ class GroupShard(Shard[GroupsRecord]):
 
     def run_for(self, group_id: str, step: Step, within: Within | None = None) -> None:
         """Carry out a step of one group."""
+        before = self.groups.groups.get(group_id)
         self.run(step, within)
+        if isinstance(before, ConsumerGroup):
+            _tell(before)  # it may be a classic group by now
         self._arm(group_id)
 
     def _arm(self, group_id: str) -> None:
@@ -43,6 +50,8 @@ class GroupShard(Shard[GroupsRecord]):
         if group is not None and not self.closed:
             now = instant(self._time)
             group.settle(now)
+            if isinstance(group, ConsumerGroup):
+                _tell(group)
             self._alarms.set(group_id, group.due, now.ms)
 
     def _ring(self, group_id: str) -> None:
@@ -62,3 +71,12 @@ class GroupShard(Shard[GroupsRecord]):
     def close(self) -> None:
         self._alarms.clear()
         super().close()
+
+
+def _tell(group: ConsumerGroup) -> None:
+    """The history of the group goes to the log, one event for each thing that happened."""
+    for event in group.history.take():
+        _log.info(
+            "group.rebalance", group=group.id, what=event.what, member=event.member, why=event.why,
+            epoch=group.stored.epoch, members=len(group.members),
+        )  # fmt: skip

@@ -4,12 +4,15 @@ A request is decided by looking at its group; what it changes for good comes bac
 live as when the log is read after a change of leadership.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Set
+from typing import Any, cast
 
 from rookery.broker.groups.consumer.group import Client, ConsumerGroup, check_request
+from rookery.broker.groups.consumer.history import Event
 from rookery.broker.groups.consumer.member import JOIN_EPOCH
+from rookery.broker.groups.consumer.migration import ClassicMembers, downgraded, upgraded
 from rookery.broker.groups.consumer.records import ConsumerRecord, Kind
+from rookery.broker.groups.consumer.stored import Stored
 from rookery.broker.groups.consumer.target import NoTopics, Topics
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions, GroupState
@@ -21,7 +24,6 @@ from rookery.broker.groups.step import Instant, Receiver, Step
 from rookery.core.errors import (
     ErrorCode,
     GroupIdNotFoundError,
-    InconsistentGroupProtocolError,
     InvalidSessionTimeoutError,
     UnknownMemberIdError,
 )
@@ -58,6 +60,7 @@ class GroupsState:
         self._topics = NoTopics() if topics is None else topics
         self._begun: dict[str, ConsumerGroup] = {}
         """Groups whose first records are about to be written."""
+        self._begun_classic: dict[str, Group] = {}
         self._options_of = options_of or (lambda group_id: options.consumer)
 
     def find_or_make(self, group_id: str) -> AnyGroup:
@@ -78,7 +81,13 @@ class GroupsState:
         return group
 
     def _new_consumer(self, group_id: str) -> ConsumerGroup:
-        return ConsumerGroup(group_id, self._topics, lambda: self._options_of(group_id), self._new_id)
+        return ConsumerGroup(
+            group_id,
+            self._topics,
+            lambda: self._options_of(group_id),
+            self._new_id,
+            lambda group, left, now: downgraded(group, left, self.options, now),
+        )
 
     def member_group(self, group_id: str) -> Group:
         """The group of somebody who says to be a member. Raises where there is no such group."""
@@ -111,8 +120,10 @@ class GroupsState:
             if isinstance(group, ConsumerGroup):
                 if record.kind is not Kind.GROUP:
                     group.replay(record)
-                elif group.offsets:
-                    self._make(record.group).offsets = group.offsets
+                elif group.offsets or record.group in self._begun_classic:
+                    classic = self._begun_classic.pop(record.group, None) or self._make(record.group)
+                    classic.offsets = group.offsets
+                    self.groups[record.group] = classic
                 else:
                     del self.groups[record.group]
         elif isinstance(group, ConsumerGroup):
@@ -161,6 +172,9 @@ class GroupsState:
         for record in records:
             group = self.groups.get(record.group)
             self._begun.pop(record.group, None)
+            begun = self._begun_classic.pop(record.group, None)
+            if begun is not None:
+                step.answers += begun.abandon(error).answers
             if isinstance(group, ConsumerGroup):
                 group.history.forget()
             elif isinstance(record, GroupRecord) and record.value is not None and group is not None:
@@ -185,19 +199,39 @@ class GroupsState:
                 f"session.timeout.ms={join.session_timeout_ms}, but {options.min_session_timeout_ms} to "
                 f"{options.max_session_timeout_ms} is allowed here"
             )
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            if group.members:
+                return self._classic_members(group).join(join, f"{join.client_id}-{self._new_id()}", now)
+            return self._join_instead(group, join, now)
         if join.member_id:
             return self.member_group(group_id).join(join, now)
-        group = self.find_or_make(group_id)
-        if isinstance(group, ConsumerGroup):
-            raise InconsistentGroupProtocolError(f"group {group_id!r} uses the consumer protocol")
-        return group.join(join, now)
+        return (group or self._make(group_id)).join(join, now)
+
+    def _join_instead(self, group: ConsumerGroup, join: Join, now: Instant) -> Step:
+        """A group of the consumer protocol without members becomes a classic one."""
+        begun = Group(group.id, self.options, self._new_id)
+        step = begun.join(join, now)
+        self._begun_classic[group.id] = begun
+        step.records[:0] = group.tombstones()
+        return step
+
+    def _classic_members(self, group: ConsumerGroup) -> ClassicMembers:
+        return ClassicMembers(group, self.options)
 
     def sync(self, request: SyncGroupRequest, to: Receiver, now: Instant) -> Step:
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members(group).sync(request, to, now)
         return self.member_group(request.group_id).sync(request, to, now)
 
     def heartbeat(self, request: HeartbeatRequest, now: Instant) -> None:
         """Raises KafkaError where the member has to do something."""
         who = Identity(request.member_id, request.group_instance_id)
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            self._classic_members(group).heartbeat(who, request.generation_id, now)
+            return
         self.member_group(request.group_id).heartbeat(who, request.generation_id, now)
 
     def leave(self, request: LeaveGroupRequest, to: Receiver, now: Instant, *, single: bool = False) -> Step:
@@ -205,7 +239,9 @@ class GroupsState:
         step = Step()
         leaving = [MemberIdentity(member_id=request.member_id)] if single else request.members
         group = self.groups.get(request.group_id)
-        if not isinstance(group, Group):
+        if isinstance(group, ConsumerGroup):
+            step, members = self._classic_members(group).leave(leaving, now)
+        elif group is None:
             members = [_unknown(each) for each in leaving]
         else:
             before = len(group.members)
@@ -226,13 +262,27 @@ class GroupsState:
             return group.heartbeat(request, client, to, now)
         if request.member_epoch != JOIN_EPOCH:
             raise GroupIdNotFoundError(f"there is no group {request.group_id!r} of the consumer protocol")
+        begun = self._new_consumer(request.group_id)
+        before: list[ConsumerRecord] = []
         if group is not None and group.state is not GroupState.EMPTY:
-            raise GroupIdNotFoundError(f"group {request.group_id!r} has members of the classic protocol")
-        begun = self._begun[request.group_id] = self._new_consumer(request.group_id)
+            draft = upgraded(group, self.options, self._topics)
+            before, begun.stored = draft.records, draft.stored
         step = begun.heartbeat(request, client, to, now)
+        begun.stored = Stored()  # all of it comes with the records
+        self._begun[request.group_id] = begun
+        if before:
+            begun.history.add(Event("upgraded", "", f"{len(before)} records"))
+            step.records[:0] = before
+            step.answers += cast(Group, group).abandon(ErrorCode.REBALANCE_IN_PROGRESS).answers
         if group is not None and group.stored is not None:
             step.records[:0] = group.tombstones()
         return step
+
+    def topics_changed(self, names: Set[str]) -> None:
+        """These topics came, went or grew."""
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.topics_changed(names)
 
     def on_time(self, group_id: str, now: Instant) -> Step:
         group = self.groups.get(group_id)

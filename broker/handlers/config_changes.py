@@ -5,7 +5,9 @@ from itertools import chain
 
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.core.config import ignored
-from rookery.core.errors import KafkaError
+from rookery.core.config.consumer_groups import check_group_option
+from rookery.core.config.options import ConfigError, Settings
+from rookery.core.errors import InvalidConfigError, KafkaError
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Image, ResourceType
 from rookery.core.metadata.requests import (
@@ -25,9 +27,10 @@ VISIBLE_WITHIN_S = 5.0
 class ConfigChanges:
     """Asks the controller, and waits until the next request to this broker would find the change."""
 
-    def __init__(self, cluster: ClusterPort, controller: ControllerPort) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort, settings: Settings) -> None:
         self._cluster = cluster
         self._controller = controller
+        self._settings = settings
 
     async def make(
         self, alterations: Sequence[ConfigAlteration], *, validate_only: bool, replace: bool
@@ -35,6 +38,7 @@ class ConfigChanges:
         """An answer per resource. With `replace`, options that are not named return to their defaults."""
         request = AlterConfigsRequest(tuple(alterations), validate_only, replace)
         try:
+            self._check_groups(alterations)
             reply = await self._controller.ask(request)
         except KafkaError as error:
             return tuple(_refusal(alteration, error) for alteration in alterations)
@@ -44,6 +48,18 @@ class ConfigChanges:
             await self._cluster.until(lambda image: all(_holds(image, one) for one in made), VISIBLE_WITHIN_S)
             _note_ignored(made)
         return reply.resources
+
+
+    def _check_groups(self, alterations: Iterable[ConfigAlteration]) -> None:
+        """What a group may set depends on options of this node."""
+        for alteration in alterations:
+            if alteration.resource_type == ResourceType.GROUP:
+                for change in alteration.changes:
+                    if change.op is ConfigOp.SET and change.value is not None:
+                        try:
+                            check_group_option(self._settings, change.name, change.value)
+                        except ConfigError as error:
+                            raise InvalidConfigError(str(error)) from None
 
 
 def _note_ignored(made: Iterable[ConfigAlteration]) -> None:

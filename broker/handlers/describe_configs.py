@@ -1,4 +1,5 @@
-"""DescribeConfigs (32): the options of topics and of this broker. No keys, null or an empty list, mean all of them.
+"""DescribeConfigs (32): the options of topics, of groups and of this broker. No keys, null or an empty list, mean all
+of them.
 
 A topic's option is, in this order: what was set for the topic, what was set for its broker-wide key (for this
 broker, for all brokers, in this broker's file), the default. Sources are those that Kafka names.
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
-from rookery.core.config import ignored, node, topic
+from rookery.core.config import consumer_groups, ignored, node, topic
 from rookery.core.config.defaults import topic_defaults
 from rookery.core.config.options import Option, Reach, Settings, String, as_text
 from rookery.core.errors import (
@@ -43,6 +44,7 @@ class Source(IntEnum):
     ALL_BROKERS = 3
     FILE = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Setting(NamedTuple):
@@ -131,6 +133,16 @@ class ConfigView:
         shown = Setting(PROTOCOL_VERSION.name, as_text(PROTOCOL_VERSION.default), Source.DEFAULT)
         yield ConfigEntry(PROTOCOL_VERSION, shown.value, (shown,), read_only=True)
 
+    def group(self, image: Image, name: str) -> Iterator[ConfigEntry]:
+        """The options of a group, which need not be there."""
+        overrides = image.config(ResourceType.GROUP, name)
+        now = consumer_groups.times_of(self._settings_now(image), overrides)
+        for option, value in zip(consumer_groups.GROUP_TABLE, now, strict=True):
+            settings = self._places(image, option.synonyms)
+            if option.name in overrides:
+                settings = (Setting(option.name, overrides[option.name], Source.GROUP), *settings)
+            yield ConfigEntry(option, as_text(value), settings)
+
     def all_brokers(self, image: Image) -> Iterator[ConfigEntry]:
         """What is set for all brokers at once."""
         for name, value in sorted(image.config(ResourceType.BROKER, "").items()):
@@ -217,6 +229,10 @@ class DescribeConfigsHandler:
             if name != str(self._cluster.node_id):
                 raise InvalidRequestError(f"this is broker {self._cluster.node_id}, not {name}")
             return self._configs.broker(image)
+        if resource.resource_type == ResourceType.GROUP:
+            if not name:
+                raise InvalidRequestError("the name of the group is empty")
+            return self._configs.group(image, name)
         raise InvalidRequestError(f"options of resource type {resource.resource_type} cannot be described")
 
 

@@ -7,6 +7,10 @@ from rookery.broker.handlers.classic_groups import (
     LeaveGroupHandler,
     SyncGroupHandler,
 )
+from rookery.broker.handlers.consumer_groups import (
+    ConsumerGroupDescribeHandler,
+    ConsumerGroupHeartbeatHandler,
+)
 from rookery.broker.handlers.group_admin import (
     DeleteGroupsHandler,
     DescribeGroupsHandler,
@@ -33,4 +37,6 @@ def group_handlers(groups: GroupCoordinator, verification: Verification, start_t
         DeleteGroupsHandler(groups),
         DescribeGroupsHandler(groups),
         ListGroupsHandler(groups),
+        ConsumerGroupHeartbeatHandler(groups),
+        ConsumerGroupDescribeHandler(groups),
     ]

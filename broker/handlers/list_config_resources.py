@@ -22,6 +22,10 @@ def _brokers(image: Image) -> Iterable[str]:
     return (str(broker.id) for broker in sorted(image.brokers.values(), key=lambda one: one.id) if not broker.fenced)
 
 
+def _groups(image: Image) -> Iterable[str]:
+    return sorted(resource.name for resource in image.configs if resource.type == ResourceType.GROUP)
+
+
 def _none(image: Image) -> Iterable[str]:
     return ()
 
@@ -31,7 +35,7 @@ NAMES: dict[int, Callable[[Image], Iterable[str]]] = {
     ResourceType.BROKER: _brokers,
     ResourceType.BROKER_LOGGER: _brokers,
     ResourceType.CLIENT_METRICS: _none,
-    ResourceType.GROUP: _none,
+    ResourceType.GROUP: _groups,
 }
 
 

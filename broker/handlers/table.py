@@ -142,7 +142,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
 def _admin_handlers(broker: Broker, locator: Locator) -> list[Handler]:
     """What tools ask for, besides topics."""
     cluster, controller = broker.cluster, broker.controller
-    changes = ConfigChanges(cluster, controller)
+    changes = ConfigChanges(cluster, controller, broker.settings)
     return [
         AlterConfigsHandler(changes),
         IncrementalAlterConfigsHandler(changes),

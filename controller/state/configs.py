@@ -11,7 +11,7 @@ from functools import partial
 from rookery.controller.state.decision import Decision, decided, replayed
 from rookery.controller.state.defaults import MIN_ISR, Defaults, check_min_isr
 from rookery.controller.state.partitions import Electorate
-from rookery.core.config import ignored, node, topic
+from rookery.core.config import consumer_groups, ignored, node, topic
 from rookery.core.config.options import ConfigError, Option, Reach, Table, as_text
 from rookery.core.errors import (
     BrokerIdNotRegisteredError,
@@ -70,7 +70,13 @@ def _check_reach(option: Option[object], resource: ConfigResource) -> None:
         raise InvalidRequestError(f"{option.name} belongs to one broker: name its id")
 
 
-RULES = ConfigRules({ResourceType.TOPIC: (topic.TABLE,), ResourceType.BROKER: (node.TABLE, ignored.TABLE)})
+RULES = ConfigRules(
+    {
+        ResourceType.TOPIC: (topic.TABLE,),
+        ResourceType.BROKER: (node.TABLE, ignored.TABLE),
+        ResourceType.GROUP: (consumer_groups.GROUP_TABLE,),
+    }
+)
 
 
 _RULES = (MIN_ISR, "unclean.leader.election.enable")

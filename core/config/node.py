@@ -1,6 +1,6 @@
 """The options of a node: Kafka's keys, types and defaults; Rookery's own live under ``rookery.``."""
 
-from rookery.core.config import transactions
+from rookery.core.config import consumer_groups, transactions
 from rookery.core.config.options import (
     INT_MAX,
     LONG_MAX,
@@ -592,4 +592,4 @@ METRICS_MAX_PARTITIONS = Option(
     "Maximum number of partitions exported one by one; rookery_metrics_left_out counts the rest.",
 )
 
-TABLE = table_of({**vars(), **vars(transactions)})
+TABLE = table_of({**vars(), **vars(transactions), **consumer_groups.NODE_OPTIONS})

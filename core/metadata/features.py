@@ -16,6 +16,8 @@ from rookery.core.metadata.records import Record
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"
 TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
+"""At 1 groups of the consumer protocol are served."""
 FIRST_LEVEL = 1
 
 
@@ -113,6 +115,7 @@ RELEASE = Release(
     features=(
         FeatureRange(METADATA_VERSION, 1, 1),
         FeatureRange(ELR_VERSION, 0, 1),
+        FeatureRange(GROUP_VERSION, 0, 1),
     ),
 )
 """This release. The table of what each level brought:

@@ -48,13 +48,18 @@ def confluent(bootstrap: str, group: str, topic: str, options: dict[str, Any], s
         "bootstrap.servers": bootstrap,
         "group.id": group,
         "auto.offset.reset": "earliest",
-        "session.timeout.ms": options.get("session_ms", SESSION_MS),
-        "heartbeat.interval.ms": HEARTBEAT_MS,
         "topic.metadata.refresh.interval.ms": METADATA_MS,
-        "partition.assignment.strategy": options.get("strategy", "range"),
         "auto.commit.interval.ms": 500,
         "log_level": 0,
     }
+    if options.get("protocol") == "consumer":
+        config["group.protocol"] = "consumer"
+        if options.get("strategy"):
+            config["group.remote.assignor"] = options["strategy"]
+    else:
+        config["session.timeout.ms"] = options.get("session_ms", SESSION_MS)
+        config["heartbeat.interval.ms"] = HEARTBEAT_MS
+        config["partition.assignment.strategy"] = options.get("strategy", "range")
     if options.get("instance"):
         config["group.instance.id"] = options["instance"]
     consumer = Consumer(config)

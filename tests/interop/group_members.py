@@ -84,7 +84,8 @@ class MemberProcess:
 def start(client: str, bootstrap: str, group: str, topic: str, **options: Any) -> MemberProcess:
     if client == "java":
         words = [*toolchain.command("GroupMember"), bootstrap, group, topic, options.get("strategy", "range")]
-        return MemberProcess([*words, options.get("instance") or "-", str(options.get("session_ms", SESSION_MS))])
+        words += [options.get("instance") or "-", str(options.get("session_ms", SESSION_MS))]
+        return MemberProcess([*words, options.get("protocol", "classic")])
     if client == "kafka-go":
         return MemberProcess([go_program(), "member", bootstrap, group, topic])
     module = "tests.interop.group_member"

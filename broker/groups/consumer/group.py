@@ -10,8 +10,7 @@ deadlines: of the session of each member, of members that have partitions to giv
 join again.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import NamedTuple
 from uuid import UUID
 
@@ -73,7 +72,8 @@ class Client(NamedTuple):
 
 
 class ConsumerGroup:
-    """`new_id` makes the ids of members that bring none; `options` may change between two calls."""
+    """`new_id` makes the ids of members that bring none; `options` may change between two calls; `to_classic` converts
+    the group when its last member of the consumer protocol is gone."""
 
     kind = "consumer"
     protocol_type = "consumer"
@@ -87,17 +87,18 @@ class ConsumerGroup:
         topics: Topics,
         options: Callable[[], ConsumerOptions],
         new_id: Callable[[], str],
-        offsets: Offsets | None = None,
+        to_classic: "ToClassic | None" = None,
     ) -> None:
         self.id = group_id
         self.stored = Stored()
-        self.offsets = Offsets() if offsets is None else offsets
+        self.offsets = Offsets()
         self.history = History()
         self.rebalances = 0
         """How often its epoch rose here."""
         self._topics = topics
         self._options = options
         self._new_id = new_id
+        self._downgrade = to_classic
         self._stale = True
         """Topics may have changed since the target was computed."""
         self._sessions: dict[str, int] = {}
@@ -163,9 +164,9 @@ class ConsumerGroup:
     def tombstones(self) -> list[ConsumerRecord]:
         return tombstones(self.id, self.stored)
 
-    def topics_changed(self, changed: Callable[[str], bool]) -> None:
-        """Topics came, went or grew; `changed` says which."""
-        if self.stored.regexes or any(map(changed, self.subscribed_topics)):
+    def topics_changed(self, names: Set[str]) -> None:
+        """These topics came, went or grew."""
+        if self.stored.regexes or not names.isdisjoint(self.subscribed_topics):
             self._stale = True
 
     # --- the log ----------------------------------------------------------------------------------------------
@@ -464,7 +465,11 @@ class ConsumerGroup:
             self.history.add(Event("removed", id, reason))
         self._resolve(draft, now)
         self._bump(draft, must=True, matched=False)
-        return Step(list(draft.records))
+        return self._to_classic(draft.stored, now) or Step(list(draft.records))
+
+    def _to_classic(self, left: Stored, now: Instant) -> Step | None:
+        """The step that makes those who are left a classic group, where they are to be one."""
+        return None if self._downgrade is None else self._downgrade(self, left, now)
 
     def on_time(self, now: Instant) -> Step:
         """Give up whoever fell silent, or did not give up partitions or join in time."""
@@ -548,15 +553,8 @@ class ConsumerGroup:
             stale = IllegalGenerationError if member.is_classic else StaleMemberEpochError
             raise stale(f"member {member.id!r} of group {self.id!r} is at epoch {member.current.epoch}, not at {epoch}")
 
-    @property
-    def protocols(self) -> Counter[str]:
-        """How many members of the classic protocol speak each of its assignment protocols."""
-        return Counter(
-            protocol.name
-            for member in self.stored.members.values()
-            if member.about.classic is not None
-            for protocol in member.about.classic.supported_protocols
-        )
+
+ToClassic = Callable[[ConsumerGroup, Stored, Instant], Step | None]
 
 
 def owned_of(request: ConsumerGroupHeartbeatRequest) -> Places | None:

@@ -8,10 +8,14 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** A member of a consumer group: GroupMember BOOTSTRAP GROUP TOPIC STRATEGY INSTANCE SESSION_MS; leaves when its input ends. */
+/**
+ * A member of a consumer group: GroupMember BOOTSTRAP GROUP TOPIC STRATEGY INSTANCE SESSION_MS PROTOCOL; leaves when its
+ * input ends.
+ */
 public class GroupMember {
     private static volatile boolean stopped;
 
@@ -28,7 +32,9 @@ public class GroupMember {
         input.start();
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(
                 properties(arguments), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-            if (arguments[2].startsWith("^")) {
+            if (arguments[2].startsWith("^") && arguments[6].equals("consumer")) {
+                consumer.subscribe(new SubscriptionPattern(arguments[2]));
+            } else if (arguments[2].startsWith("^")) {
                 consumer.subscribe(Pattern.compile(arguments[2]));
             } else {
                 consumer.subscribe(List.of(arguments[2]));
@@ -55,11 +61,14 @@ public class GroupMember {
         properties.put("bootstrap.servers", arguments[0]);
         properties.put("group.id", arguments[1]);
         properties.put("auto.offset.reset", "earliest");
-        properties.put("session.timeout.ms", arguments[5]);
-        properties.put("heartbeat.interval.ms", "500");
         properties.put("metadata.max.age.ms", "1000");
         properties.put("auto.commit.interval.ms", "500");
-        properties.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
+        properties.put("group.protocol", arguments[6]);
+        if (arguments[6].equals("classic")) {
+            properties.put("session.timeout.ms", arguments[5]);
+            properties.put("heartbeat.interval.ms", "500");
+            properties.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
+        }
         if (!arguments[4].equals("-")) {
             properties.put("group.instance.id", arguments[4]);
         }

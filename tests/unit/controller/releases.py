@@ -2,7 +2,7 @@
 
 from rookery.core.metadata import records as r
 from rookery.core.metadata import requests as q
-from rookery.core.metadata.features import ELR_VERSION, METADATA_VERSION, RELEASE, Release
+from rookery.core.metadata.features import METADATA_VERSION, RELEASE, Release
 from rookery.core.metadata.image import FeatureRange
 from rookery.proto import metadata_pb2 as pb
 
@@ -10,7 +10,7 @@ OLD = RELEASE
 LEVEL = OLD.levels.max_version
 RAISED = LEVEL + 1
 NEXT = Release(
-    features=(FeatureRange(METADATA_VERSION, OLD.levels.min_version, RAISED), FeatureRange(ELR_VERSION, 0, 1)),
+    features=(FeatureRange(METADATA_VERSION, OLD.levels.min_version, RAISED), *OLD.features[1:]),
     rpc=(*OLD.rpc, RAISED),
     requests={q.AllocateProducerIdsRequest: len(OLD.rpc) + 1},
     records={

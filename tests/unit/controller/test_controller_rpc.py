@@ -25,6 +25,7 @@ from rookery.core.errors import (
     StaleBrokerEpochError,
 )
 from rookery.core.metadata import requests as q
+from rookery.core.metadata.features import RELEASE
 from rookery.core.metadata.rpc import METHODS
 from rookery.core.net.control import bind, open_channel, server_options
 from rookery.proto import controller_pb2 as pb
@@ -290,7 +291,8 @@ async def test_a_snapshot_holds_the_committed_image(pair: tuple[Served, Served],
     await registered(client, pair[1])
     pair[1].loop.controller.write_snapshot()
     assert pair[1].quorum.snapshot is not None
-    assert len(pair[1].quorum.snapshot[1]) == 4  # two features, the cluster's min.insync.replicas and a broker
+    levels = len(RELEASE.features)
+    assert len(pair[1].quorum.snapshot[1]) == levels + 2  # and the cluster's min.insync.replicas, and a broker
 
 
 async def test_a_bug_in_a_handler_ends_the_service(

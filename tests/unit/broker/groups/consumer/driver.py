@@ -96,9 +96,10 @@ class ConsumerDriver(driver.Driver):
             group.settle(self.now)
 
     def topics_changed(self) -> None:
+        """Any topic may have."""
         for group in self.state.groups.values():
             if isinstance(group, ConsumerGroup):
-                group.topics_changed(lambda name: True)
+                group.topics_changed(group.subscribed_topics)
 
     @property
     def group(self) -> ConsumerGroup:
