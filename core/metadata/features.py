@@ -116,6 +116,7 @@ RELEASE = Release(
         FeatureRange(METADATA_VERSION, 1, 1),
         FeatureRange(ELR_VERSION, 0, 1),
         FeatureRange(GROUP_VERSION, 0, 1),
+        FeatureRange(TRANSACTION_VERSION, 0, 2),
     ),
 )
 """This release. The table of what each level brought:

@@ -25,7 +25,9 @@ from rookery.core.wire.apis.end_txn import END_TXN, EndTxnRequest
 from rookery.core.wire.apis.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest
 from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from rookery.core.wire.apis.list_transactions import LIST_TRANSACTIONS, ListTransactionsRequest
+from rookery.core.wire.apis.produce import PRODUCE
 from tests.unit.broker.one_broker import NODE_ID, OneBroker, running_broker
+from tests.unit.broker.talk import batch_of, produce_request
 from tests.unit.broker.waiting import until
 
 E = ErrorCode
@@ -180,6 +182,42 @@ async def test_a_transaction_from_its_beginning_to_its_end(version: int, commit:
         await client.until_state(State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
         ends = [client.broker.partition("t", index).log.end_offset for index in range(2)]
         assert ends == [1, 1], "one marker in each partition, and nothing else"
+
+
+async def produce(client: Wire, producer: Producer, value: bytes, version: int = 12, sequence: int = 0) -> int:
+    batch = batch_of(
+        value,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        base_sequence=sequence,
+        transactional=True,
+    )
+    request = produce_request("t", batch, acks=-1)
+    request.transactional_id = ID
+    answer = await client.ask(PRODUCE, version, request)
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+@pytest.mark.invariant("T10", "T11")
+async def test_the_rules_of_version_2_from_produce_to_produce() -> None:
+    """The leader adds the partition, each end raises the epoch, and what is late is refused."""
+    async with wire() as client:
+        first = await client.init()
+        assert await produce(client, first, b"one") == 0
+        assert (client.one.state, client.one.version, set(client.one.partitions)) == (State.ONGOING, 2, {("t", 0)})
+        second = await client.end(5, first)
+        assert second == Producer(first.id, 1)
+        await client.until_state(State.COMPLETE_COMMIT)
+        assert await produce(client, first, b"late", sequence=1) == E.INVALID_PRODUCER_EPOCH
+        assert await produce(client, second, b"two") == 0
+        assert await client.end(5, first, commit=True) == E.PRODUCER_FENCED
+        third = await client.end(5, second, commit=False)
+        await client.until_state(State.COMPLETE_ABORT)
+        assert await client.end(5, third, commit=False) == Producer(first.id, 3), "an abort of nothing"
+        log = client.broker.partition("t").log
+        await until(lambda: log.last_stable_offset == 4)
+        assert log.end_offset == 4, "two batches with a marker each; the abort of nothing wrote none"
 
 
 async def test_old_versions_do_not_hear_of_fencing() -> None:
