@@ -255,9 +255,9 @@ async def _beats_until_it_fails(lifecycle: Any) -> None:
         hold_session = before.hold_session
         broker_epoch = before.broker_epoch
 
-        async def call(self, request: Any, **more: Any) -> Any:
+        async def ask(self, request: Any, **more: Any) -> Any:
             try:
-                return await before.call(request, **more)
+                return await before.ask(request, **more)
             except KafkaError:
                 await asyncio.sleep(NEVER_S)
 
