@@ -164,7 +164,7 @@ class Simulation:
         self._until(self.patience_s, lambda: probe.idle, f"probes are acknowledged, {what}", lambda: str(probe.waiting))
 
     def _read_all(self) -> None:
-        """What was acknowledged can be read."""
+        """What was acknowledged can be read, but for what an unclean election may have cost."""
         oracles = self.world.oracles
 
         def unread() -> list[str]:
@@ -172,7 +172,7 @@ class Simulation:
                 f"{place} {consumer.positions.get(place, 0)} of {oracles.acked_end[place]}"
                 for consumer in self.consumers
                 for place in self.world.places()
-                if consumer.positions.get(place, 0) < oracles.acked_end.get(place, 0)
+                if consumer.positions.get(place, 0) < oracles.acked_end.get(place, 0) and not oracles.lossy(place)
             ]
 
         self._until(self.patience_s, lambda: not unread(), "everything acknowledged is read", lambda: str(unread()))
