@@ -22,9 +22,15 @@ class Load:
     """Idempotent acks=all producer to all partitions of a topic, and a consumer that follows."""
 
     def __init__(
-        self, cluster: Reachable, topic: str, partitions: int, options: Mapping[str, str | int] | None = None
+        self,
+        cluster: Reachable,
+        topic: str,
+        partitions: int,
+        options: Mapping[str, str | int] | None = None,
+        unread_max: int | None = None,
     ) -> None:
-        """`options` are librdkafka's, for both clients."""
+        """`options` are librdkafka's, for both clients. Where records are deleted, `unread_max` makes the producer
+        wait for the consumer, so that a slow machine does not look like a loss."""
         self.history = History()
         self.ack_times: list[float] = []
         self.errors: list[str] = []
@@ -32,6 +38,7 @@ class Load:
         self._topic = topic
         self._partitions = partitions
         self._options = dict(options or {})
+        self._unread_max = unread_max
         self._stop = threading.Event()
         self._number = 0
         self._starts = self._ends_now()
@@ -100,7 +107,14 @@ class Load:
                 self._send(producer, value, partition)
             producer.poll(0)
             time.sleep(PACE_S)
+            while self._too_far_ahead() and not self._stop.is_set():
+                producer.poll(0.01)
         producer.flush(DRAIN_S)
+
+    def _too_far_ahead(self) -> bool:
+        if self._unread_max is None:
+            return False
+        return self.acked - sum(map(len, self.history.read.values())) > self._unread_max
 
     def _send(self, producer: Producer, value: bytes, partition: int) -> None:
         while True:

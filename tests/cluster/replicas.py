@@ -16,8 +16,9 @@ def check_history_and_replicas(
     cluster: LocalCluster, load: Load, topic: str, partitions: int, *, deleting: bool = False
 ) -> None:
     """Where segments are `deleting`, each replica does so in its own time: what they still have must be equal."""
-    assert load.errors == []
-    assert load.history.anomalies() == []
+    assert load.errors == [], f"{len(load.errors)} sends failed: {load.errors[:5]}"
+    anomalies = load.history.anomalies()
+    assert anomalies == [], f"{len(anomalies)} anomalies: {anomalies[:5]}"
     cluster.wait_in_sync(topic, partitions)
 
     def equal(partition: int) -> bool:

@@ -20,6 +20,8 @@ PARTITIONS = 4
 NODES = 3
 KEYS = 50
 AFTER_RESTART = 200
+UNREAD_MAX = 20_000
+"""Of all four partitions; by size some 60,000 are kept."""
 CHURN, KEYED = "recreated", "keyed"
 TIMED, SIZED = "deleted-by-age", "deleted-by-size"
 LOADED = (TIMED, SIZED)
@@ -65,7 +67,9 @@ def _day(cluster: LocalCluster, rng: random.Random, totals: Counter[str], latest
     """Every node restarts once, each in a way of its own; the longest gaps between acknowledgements."""
     gaps = []
     with ExitStack() as stack:
-        loads = {topic: stack.enter_context(Load(cluster, topic, PARTITIONS)) for topic in LOADED}
+        loads = {
+            topic: stack.enter_context(Load(cluster, topic, PARTITIONS, unread_max=UNREAD_MAX)) for topic in LOADED
+        }
         for node in rng.sample(cluster.ids, len(cluster.ids)):
             begun = time.monotonic()
             before = {topic: _first_offsets(cluster, topic) for topic in LOADED}
@@ -134,7 +138,7 @@ def _write_keys(cluster: LocalCluster, rng: random.Random, latest: dict[bytes, b
             on_delivery=lambda error, _: failures.append(str(error)) if error is not None else None,
         )
     assert producer.flush(120) == 0, "writes to the compacted topic are not answered"
-    assert failures == []
+    assert failures == [], f"writes to the compacted topic failed: {failures[:5]}"
     latest.update(sent)
     totals["keyed records"] += KEYS * 20
 
@@ -144,7 +148,8 @@ def _check_keys(cluster: LocalCluster, latest: dict[bytes, bytes]) -> None:
     for index in range(PARTITIONS):
         _, end = ends(cluster, KEYED, index)
         found.update(_read_all(cluster, KEYED, index, end))
-    assert found == latest, "a compacted topic lost the last value of a key"
+    wrong = {key: (found.get(key), value) for key, value in latest.items() if found.get(key) != value}
+    assert found == latest, f"a compacted topic has not the last value of each key (found, written): {wrong}"
 
 
 def _read_all(cluster: LocalCluster, topic: str, partition: int, end: int) -> dict[bytes, bytes]:
@@ -174,10 +179,19 @@ def _recreate(cluster: LocalCluster, totals: Counter[str]) -> None:
         cluster.wait_until_known(CHURN, 0)
     cluster.create_topic(CHURN, 1, NODES, {"min.insync.replicas": "2"})
     assert ends(cluster, CHURN) == (0, 0), "a recreated topic is not empty"
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True})
     written = {b"%d" % number: b"%d" % time.time_ns() for number in range(100)}
+    failures: list[str] = []
     for key, value in written.items():
-        producer.produce(CHURN, value, key, partition=0)
-    assert producer.flush(60) == 0
-    assert _read_all(cluster, CHURN, 0, 100) == written
+        producer.produce(
+            CHURN,
+            value,
+            key,
+            partition=0,
+            on_delivery=lambda error, _: failures.append(str(error)) if error is not None else None,
+        )
+    assert producer.flush(60) == 0, "writes to the recreated topic are not answered"
+    assert failures == [], f"writes to the recreated topic failed: {failures[:5]}"
+    found = _read_all(cluster, CHURN, 0, 100)
+    assert found == written, f"the recreated topic holds {found}, written were {written}"
     totals["topics recreated"] += 1
