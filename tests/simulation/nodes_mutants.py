@@ -9,30 +9,20 @@ from dataclasses import replace
 from typing import Any
 
 from rookery.broker.coordination.alarms import Alarms
-from rookery.broker.groups import committing
-from rookery.broker.groups import offsets as group_offsets
-from rookery.broker.groups.group import Group
 from rookery.broker.lifecycle import Lifecycle
 from rookery.broker.log.housekeeper import Housekeeper
 from rookery.broker.log.offset_checkpoints import OffsetCheckpoints
 from rookery.broker.log.partition_files import PartitionFiles
-from rookery.broker.metadata.follower import MetadataFollower
-from rookery.broker.replication import isr
-from rookery.broker.replication.follower_session import FollowerSession
-from rookery.broker.replication.partition import Partition
+from rookery.broker.log.scrubber import Scrubber
 from rookery.broker.replication.replica_fetcher import ReplicaFetcher
 from rookery.broker.replication.replica_state import Committed, LeaderState
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.server import Server
 from rookery.controller.raft import storage as raft_storage
-from rookery.controller.raft.delivery import Delivery
-from rookery.controller.state import reassignment
-from rookery.controller.state.partitions import Wanted
 from rookery.core.errors import KafkaError
-from rookery.core.log import LogDirFailed
+from rookery.core.log import LogDirFailed, Segment, recovery
 from rookery.core.log.checkpoints import save_offsets
 from rookery.core.log.flush import FlushJob
-from rookery.core.metadata.requests import IsrChange, IsrMember
 from rookery.core.testing.disk import MemoryDisk
 from tests.simulation import nodes_mutants_replication
 from tests.simulation.nodes_planting import BROKEN, LOSS, QUORUM, Mutant
@@ -77,19 +67,6 @@ def _only(fault: str, **settings: Any) -> Callable[[Swarm], None]:
     return aim
 
 
-def _split(swarm: Swarm) -> None:
-    """Brokers that are not controllers: they follow the metadata log from afar."""
-    swarm.split, swarm.brokers_more = True, 3
-
-
-def _both(*aims: Callable[[Swarm], None]) -> Callable[[Swarm], None]:
-    def aim(swarm: Swarm) -> None:
-        for each in aims:
-            each(swarm)
-
-    return aim
-
-
 # --- replication -------------------------------------------------------------------------------------------------
 
 _apply_partition = ReplicaFetcher._apply_partition
@@ -107,29 +84,6 @@ def _rebuilt_proposal(state: Any) -> Any:
         return None
     sent = state.isr.sent
     return replace(sent, broker_epochs=tuple(state._broker_epoch(node) for node in sent.isr))
-
-
-async def _asks_once(in_sync: Any, partition: Any, proposal: Any) -> None:
-    change = IsrChange(
-        topic_id=partition.topic_id,
-        partition=partition.index,
-        leader_epoch=proposal.leader_epoch,
-        partition_epoch=proposal.partition_epoch,
-        new_isr=tuple(IsrMember(*pair) for pair in zip(proposal.isr, proposal.broker_epochs, strict=True)),
-    )
-    try:
-        code = await in_sync._controller.alter_partition(change)
-    except KafkaError:
-        return
-    if code in isr._REFUSED:
-        partition.on_refused(proposal)
-
-
-def _leads_not_after_cut(partition: Any, task: Any) -> None:
-    partition.cut = None
-    if not task.cancelled():
-        task.exception()
-    partition._wake(partition)
 
 
 # --- storage -----------------------------------------------------------------------------------------------------
@@ -170,20 +124,24 @@ def _deletes_nothing(housekeeper: Any) -> None:
     housekeeper._dirs.leftovers = []
 
 
+_TRUSTED = property(lambda segment: True, lambda segment, sparse: None)
+"""Offsets may be missing wherever it is."""
+
+
+async def _scrubs_nothing(scrubber: Any, partition: Any) -> None:
+    """No background checks."""
+
+
+def _rotten(swarm: Swarm) -> None:
+    """Small segments, of which some are durable soon, and restarts after they rot."""
+    _only("rot", policy="keep", checkpoint_ms=500, fault_s=1.0, groups=0)(swarm)
+    swarm.faults, swarm.work = {"rot": 4.0, "stop": 1.0}, {"elect_preferred": 1.0}
+    swarm.topics = [
+        replace(plan, segment_bytes=600, min_insync=2, replication_factor=3, sync=False) for plan in swarm.topics
+    ]
+
+
 # --- requests and groups -----------------------------------------------------------------------------------------
-
-
-_answer_sync = Group._answer_sync
-
-
-def _answers_the_dying(group: Any, member: Any, error: Any, now: Any, step: Any) -> None:
-    expires_at = member.expires_at
-    _answer_sync(group, member, error, now, step)
-    member.expires_at = expires_at
-
-
-def _by_name(value: Any, topic_id: Any) -> bool:
-    return topic_id is not None
 
 
 def _keeps_alarms(alarms: Any) -> None:
@@ -201,48 +159,8 @@ _stop_server = Server.stop
 # --- metadata and quorum -----------------------------------------------------------------------------------------
 
 
-def _takes_from_diverging(follower: Any, response: Any) -> None:
-    follower._failures = 0
-    tail = follower._tail
-    if response.HasField("diverging"):
-        while tail._parts and tail._parts[-1].end_offset > response.diverging.offset:
-            tail.size -= tail._parts.pop().size
-    tail.append(response.records)
-    follower._high_watermark = max(follower._high_watermark, response.high_watermark)
-    for batch in tail.take(response.high_watermark):
-        follower._listener.on_commit(batch)
-
-
-def _drops_additions(image: Any, partition: Any, target: Any, other_factor: bool) -> Any:
-    before = reassignment._original(partition)
-    removing = tuple(broker for broker in before if broker not in target)
-    replicas = (*target, *removing)
-    return Wanted(
-        replicas=replicas,
-        isr=tuple(broker for broker in partition.isr if broker in replicas),
-        adding=tuple(broker for broker in target if broker not in before),
-        removing=removing,
-    )
-
-
 def _trusts_the_cache(disk: Any, log: Any) -> None:
     log.recovery_point = log.end_offset
-
-
-def _epochs_alone(log: Any, snapshot: Any) -> bool:
-    first, end = log.segments[0].base_offset, snapshot.end_offset
-    held = first <= end <= log.end_offset
-    return bool(held and (end == first or log.epochs.epoch_at(end - 1) == snapshot.epoch))
-
-
-async def _loads_once(delivery: Any, reader: Any) -> None:
-    snapshot = delivery._storage.latest_snapshot
-    if snapshot is not None and snapshot.end_offset > reader.position:
-        _, values = await asyncio.to_thread(delivery._storage.snapshots.load, snapshot)
-        reader.listener.on_snapshot(snapshot, values)
-        reader.position = snapshot.end_offset
-    else:
-        reader.position = max(reader.position, 0)
 
 
 _heartbeat = Lifecycle._heartbeat
@@ -268,14 +186,6 @@ async def _beats_until_it_fails(lifecycle: Any) -> None:
         lifecycle._controller = before
 
 
-def _stays_with_the_dead(follower: Any, error: Exception) -> None:
-    follower._failures += 1
-
-
-def _keeps_its_session(session: Any) -> None:
-    """The leader has forgotten it, and is told of it again and again."""
-
-
 MUTANTS = (
     Mutant(
         "own deletions stop fetching",
@@ -297,6 +207,17 @@ MUTANTS = (
         (*QUORUM, "left-over"),
         ((MemoryDisk, "lock", lambda *_: _NoLock()),),
         _with("start_twice"),
+    ),
+    Mutant(
+        "hole in a closed segment",
+        "closed segments are trusted: nobody misses records of them at a start, at a read or in the background",
+        (*LOSS, "S3", "liveness"),
+        (
+            (Segment, "sparse", _TRUSTED),
+            (recovery, "check_closed", lambda *_: None),
+            (Scrubber, "_scrub", _scrubs_nothing),
+        ),
+        _rotten,
     ),
     Mutant(
         "checkpoints of the topic before",
@@ -327,60 +248,11 @@ MUTANTS = (
         _with(thread_s=0.05, policy="compact"),
     ),
     Mutant(
-        "evicted with their leader",
-        "members that wait for the assignment have no session left when they are answered",
-        ("G3", "liveness"),
-        ((Group, "_answer_sync", _answers_the_dying),),
-        _with(groups=1, members=3),
-    ),
-    Mutant(
-        "metadata that was never committed",
-        "a broker cuts its tail by offset alone, and takes what comes with a diverging answer",
-        (*QUORUM, *LOSS),
-        ((MetadataFollower, "_take", _takes_from_diverging),),
-        _both(_with("kill_controller", "isolate_controller", "cut_control", work=("alter_config",)), _split),
-    ),
-    Mutant(
-        "second reassignment drops the first",
-        "replicas that an earlier reassignment added leave at once, though they are all that is in sync",
-        (*LOSS, "liveness", "M4", "M9", "P3"),
-        ((reassignment, "_begun", _drops_additions),),
-        _with("kill_leader", "kill", work=("reassign_again",), split=False, brokers_more=1),
-    ),
-    Mutant(
         "acknowledged, never synced",
         "a voter counts what a killed process left in the page cache as durable",
         QUORUM,
         ((raft_storage, "_make_durable", _trusts_the_cache),),
         _only("acknowledged_in_the_dark", thread_s=0.1, pauses=0.3, fault_s=5.0, duration_s=30.0, raft_ms=1000),
-    ),
-    Mutant(
-        "snapshot replaced while it is read",
-        "a reader of the metadata log ends its node when a newer snapshot takes the place of the one it loads",
-        ("node-failed",),
-        ((Delivery, "_load", _loads_once),),
-        _with("kill", "kill_twice", snapshot_bytes=500, thread_s=0.05, pauses=0.3, duration_s=25.0),
-    ),
-    Mutant(
-        "committed records thrown away",
-        "a log that forgot the epochs before its start is taken for one that was being replaced by a snapshot",
-        QUORUM,
-        ((raft_storage, "_continues", _epochs_alone),),
-        _with("kill", "kill_twice", snapshot_bytes=500, duration_s=25.0),
-    ),
-    Mutant(
-        "never leads after a cut",
-        "a replica that is elected while its log is cut forgets to begin",
-        ("liveness",),
-        ((Partition, "_cut_done", _leads_not_after_cut),),
-        _with("kill_leader", "isolate", "pause_leader", thread_s=0.05, pauses=0.7),
-    ),
-    Mutant(
-        "asked once",
-        "a change of the ISR that got no answer is not asked for again",
-        ("liveness",),
-        ((isr.InSyncSets, "_send", _asks_once),),
-        _with("cut_control", "kill_controller", "pause_controller"),
     ),
     Mutant(
         "heartbeats end",
@@ -416,27 +288,6 @@ MUTANTS = (
         ("liveness",),
         ((Housekeeper, "_take_leftovers", _deletes_nothing),),
         _with(work=("recreate_topic", "reassign"), split=False, brokers_more=1),
-    ),
-    Mutant(
-        "offsets by name",
-        "a topic made again inherits what was committed for the one before",
-        ("G2",),
-        ((committing, "is_current", _by_name), (group_offsets, "is_current", _by_name)),
-        _with(work=("recreate_topic",), groups=2, members=2),
-    ),
-    Mutant(
-        "stays with a dead node",
-        "a broker asks the controller that does not answer for metadata, and no other",
-        ("liveness", "node-failed"),
-        ((MetadataFollower, "_failed", _stays_with_the_dead),),
-        _both(_with("kill_controller"), _split),
-    ),
-    Mutant(
-        "a session that nobody knows",
-        "a follower insists on a fetch session that its leader has forgotten",
-        ("liveness",),
-        ((FollowerSession, "reset", _keeps_its_session),),
-        _with("kill_leader"),
     ),
     *nodes_mutants_replication.MUTANTS,
 )
