@@ -1,4 +1,5 @@
-"""Transactions, as Apache Kafka's own server keeps them: `rookery` reads of them what Spark's own source reads."""
+"""Transactions, as Apache Kafka's own server and Rookery's keep them: `rookery` reads of them what Spark's own source
+reads."""
 
 import json
 from collections.abc import Iterator
@@ -22,19 +23,22 @@ COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 PARTITIONS = 2
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[LocalCluster]:
+@pytest.fixture(scope="module", params=["kafka", "rookery"])
+def server(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     needs.command("mvn", "it fetches Apache Kafka and Spark's own Kafka connector")
-    with kafka_cluster(1, transaction__state__log__num__partitions="1") as running:
-        yield running
+    if request.param == "rookery":
+        yield request.getfixturevalue("cluster")
+    else:
+        with kafka_cluster(1, transaction__state__log__num__partitions="1") as running:
+            yield running
 
 
 def rows(
-    spark: SparkSession, kind: str, kafka: LocalCluster, topic: str, isolation: str, **options: str
+    spark: SparkSession, kind: str, server: LocalCluster, topic: str, isolation: str, **options: str
 ) -> list[tuple[Any, ...]]:
     """Whole rows in the order of the log. A task that waits for what never comes fails."""
     given = {
-        "kafka.bootstrap.servers": kafka.bootstrap,
+        "kafka.bootstrap.servers": server.bootstrap,
         "subscribe": topic,
         "kafka.isolation.level": isolation,
         "kafkaConsumer.pollTimeoutMs": "20000",
@@ -49,22 +53,22 @@ def values(found: list[tuple[Any, ...]]) -> list[int]:
 
 
 @pytest.mark.row(173)
-def test_reads_are_equal_row_for_row(spark: SparkSession, kafka: LocalCluster) -> None:
+def test_reads_are_equal_row_for_row(spark: SparkSession, server: LocalCluster) -> None:
     """Also where tasks begin, and answers end, in the middle of transactions that were aborted."""
-    kafka.create_topic("mixed", PARTITIONS, 1)
-    written = history(kafka, "mixed", PARTITIONS, batches=120)
+    server.create_topic("mixed", PARTITIONS, 1)
+    written = history(server, "mixed", PARTITIONS, batches=120)
     assert 0 < len(written.committed) < len(written.all)
     split = {"maxRecordsPerPartition": "40", "minPartitions": "24", "kafka.max.partition.fetch.bytes": "500"}
     for isolation, expected in ((COMMITTED, written.committed), (UNCOMMITTED, written.all)):
-        theirs, ours = (rows(spark, kind, kafka, "mixed", isolation) for kind in KINDS)
+        theirs, ours = (rows(spark, kind, server, "mixed", isolation) for kind in KINDS)
         assert values(theirs) == expected
         assert ours == theirs
-        assert rows(spark, "rookery", kafka, "mixed", isolation, **split) == theirs
+        assert rows(spark, "rookery", server, "mixed", isolation, **split) == theirs
 
 
-def archive(spark: SparkSession, kafka: LocalCluster, topic: str, folder: Path) -> list[int]:
+def archive(spark: SparkSession, server: LocalCluster, topic: str, folder: Path) -> list[int]:
     """Copy what can be read now into Parquet files, and tell where in each partition the stream ended."""
-    reader = spark.readStream.format("rookery").option("kafka.bootstrap.servers", kafka.bootstrap)
+    reader = spark.readStream.format("rookery").option("kafka.bootstrap.servers", server.bootstrap)
     reader = reader.option("kafka.isolation.level", COMMITTED).option("startingOffsets", "earliest")
     query = into_files(reader.option("subscribe", topic).load(), folder).trigger(availableNow=True).start()
     assert query.awaitTermination(300)
@@ -75,10 +79,10 @@ def archive(spark: SparkSession, kafka: LocalCluster, topic: str, folder: Path) 
 
 
 @pytest.mark.row(173)
-def test_a_read_ends_at_the_last_stable_offset(spark: SparkSession, kafka: LocalCluster, tmp_path: Path) -> None:
+def test_a_read_ends_at_the_last_stable_offset(spark: SparkSession, server: LocalCluster, tmp_path: Path) -> None:
     """Nothing behind the start of an open transaction, neither in a stream; when it has ended the rest comes, once."""
-    kafka.create_topic("open", PARTITIONS, 1)
-    plain, writer = Writer(kafka, "open"), Writer(kafka, "open", "writer", "lz4")
+    server.create_topic("open", PARTITIONS, 1)
+    plain, writer = Writer(server, "open"), Writer(server, "open", "writer", "lz4")
     expected: list[int] = []
     everything: list[int] = []
 
@@ -94,35 +98,35 @@ def test_a_read_ends_at_the_last_stable_offset(spark: SparkSession, kafka: Local
         plain.write(range(first + 40, first + 50))
         everything += range(first, first + 50)
         for isolation, there in ((COMMITTED, expected), (UNCOMMITTED, everything)):
-            theirs, ours = (rows(spark, kind, kafka, "open", isolation) for kind in KINDS)
+            theirs, ours = (rows(spark, kind, server, "open", isolation) for kind in KINDS)
             assert ours == theirs
             assert values(ours) == there
-        stable = end_offsets(kafka, "open", COMMITTED, PARTITIONS)
-        assert archive(spark, kafka, "open", tmp_path) == stable
+        stable = end_offsets(server, "open", COMMITTED, PARTITIONS)
+        assert archive(spark, server, "open", tmp_path) == stable
         assert copied() == expected
         expected += [*writer.end(commit), *range(first + 40, first + 50)]
-        wait_for_markers(kafka, "open", PARTITIONS)
-        assert stable < end_offsets(kafka, "open", COMMITTED, PARTITIONS)
-        assert archive(spark, kafka, "open", tmp_path) == end_offsets(kafka, "open", UNCOMMITTED, PARTITIONS)
+        wait_for_markers(server, "open", PARTITIONS)
+        assert stable < end_offsets(server, "open", COMMITTED, PARTITIONS)
+        assert archive(spark, server, "open", tmp_path) == end_offsets(server, "open", UNCOMMITTED, PARTITIONS)
         assert copied() == expected
 
 
 @pytest.mark.row(173)
 @pytest.mark.parametrize("isolation", [COMMITTED, UNCOMMITTED])
-def test_ranges_without_a_record(spark: SparkSession, kafka: LocalCluster, isolation: str) -> None:
+def test_ranges_without_a_record(spark: SparkSession, server: LocalCluster, isolation: str) -> None:
     """Markers alone, and markers and what was aborted: a task of such a range ends, and has no rows."""
     topic = f"markers-{isolation}"
-    kafka.create_topic(topic, 1, 1)
-    writer = Writer(kafka, topic, "writer")
+    server.create_topic(topic, 1, 1)
+    writer = Writer(server, topic, "writer")
     for number in range(4):
         writer.begin()
         writer.write([number])
         writer.end(commit=number == 0)
-    wait_for_markers(kafka, topic)
-    assert end_offsets(kafka, topic, isolation) == [8]
+    wait_for_markers(server, topic)
+    assert end_offsets(server, topic, isolation) == [8]
     expected = {COMMITTED: [0], UNCOMMITTED: [0, 1, 2, 3]}[isolation]
     for start, split in ((0, "1"), (0, "100"), (6, "100"), (7, "1")):
         place = {"startingOffsets": f'{{"{topic}":{{"0":{start}}}}}', "maxRecordsPerPartition": split}
-        theirs, ours = (rows(spark, kind, kafka, topic, isolation, **place) for kind in KINDS)
+        theirs, ours = (rows(spark, kind, server, topic, isolation, **place) for kind in KINDS)
         assert ours == theirs
         assert values(ours) == [number for number in expected if number * 2 >= start]
