@@ -1,6 +1,7 @@
 """Other people's clients write in transactions with their own APIs."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -14,6 +15,8 @@ from tests.interop.transaction_processes import PYTHON, ClientProcess, words_of
 
 PARTITIONS = 2
 CLIENTS = (*PYTHON, "java", "franz-go")
+ONE_BY_ONE = (*CLIENTS, "java-version-1")
+"""java-version-1: the same client in a cluster whose transaction.version is 1."""
 FENCED = re.compile("fenc|epoch|InvalidPidMapping", re.IGNORECASE)
 RECORDS = 10
 
@@ -39,9 +42,20 @@ def cluster() -> Iterator[LocalCluster]:
 # --- the clients as processes -------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=CLIENTS)
-def client(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(params=ONE_BY_ONE)
+def client(request: pytest.FixtureRequest, cluster: LocalCluster) -> Iterator[str]:
+    if request.param != "java-version-1":
+        yield request.param
+        return
+    set_version(cluster, 1)
+    try:
+        yield request.param
+    finally:
+        set_version(cluster, 2)
+
+
+def set_version(cluster: LocalCluster, level: int) -> None:
+    subprocess.run(words_of("java", cluster.bootstrap, "feature", level), check=True, timeout=90)
 
 
 class Started:
