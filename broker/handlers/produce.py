@@ -229,14 +229,14 @@ class ProduceHandler:
             raise TransactionalIdAuthorizationFailedError("a transactional batch needs a transactional id")
         partition.check_leader()
         state, epoch, guard = partition.log.store.state, partition.state.leader_epoch, None
-        if not self._verification.enabled:
+        adds = run.call.version >= ADDING_PRODUCE_FROM
+        if not adds and not self._verification.enabled:
             guard = NOT_VERIFIED
         elif len(batch) >= HEADER_SIZE:
             header = read_header(batch)
             _, _, _, _, _, _, _, _, _, producer_id, producer_epoch, sequence, _ = header
             if not state.is_open(producer_id, producer_epoch) and state.duplicate_of(header) is None:
                 validate_produce_batch(batch, partition.log.config.max_message_bytes)
-                adds = run.call.version >= ADDING_PRODUCE_FROM
                 guard = state.guard_for(producer_id, producer_epoch, sequence, bumps=adds, now_ms=run.now_ms)
                 run.held.append(Held(answer, partition, bytearray(batch), epoch, guard))
                 return

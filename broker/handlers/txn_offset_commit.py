@@ -66,12 +66,13 @@ class TxnOffsetCommitHandler:
         return reply.outcome()
 
     def _guard(self, shard: GroupShard, request: TxnOffsetCommitRequest, version: int) -> Guard | None:
-        if not self._verification.enabled:
+        adds = version >= ADDING_COMMIT_FROM
+        if not adds and not self._verification.enabled:
             return NOT_VERIFIED
         return shard.partition.log.store.state.guard_for(
             request.producer_id,
             request.producer_epoch,
-            bumps=version >= ADDING_COMMIT_FROM,
+            bumps=adds,
             now_ms=self._groups.now().wall_ms,
         )
 

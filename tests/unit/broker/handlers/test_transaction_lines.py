@@ -264,6 +264,18 @@ async def test_verification_can_be_switched_off(broker: QuietBroker) -> None:
     assert coordinator.asked == []
 
 
+@pytest.mark.row(132)
+async def test_who_lets_the_leader_add_the_partition_is_asked_for_in_any_case(broker: QuietBroker) -> None:
+    """Nobody else adds it: without the question the transaction would end without this partition."""
+    await broker.create("orders")
+    coordinator, talk = Coordinator(broker), broker.talk()
+    broker.verification.enabled = False
+    assert await produce(talk, transactional(), version=12) == [E.NONE]
+    assert coordinator.asked == [(Transaction(ID, PRODUCER, 0, True), [PLACE])]
+    coordinator.codes[PLACE] = E.PRODUCER_FENCED
+    assert await produce(talk, transactional(epoch=1), version=12) == [E.INVALID_PRODUCER_EPOCH]
+
+
 async def test_a_batch_in_another_codec_is_asked_for_and_opened(broker: QuietBroker) -> None:
     await broker.create("orders", compression_type="gzip")
     coordinator, talk = Coordinator(broker), broker.talk()
@@ -424,6 +436,18 @@ async def test_offsets_become_visible_with_the_marker(version: int) -> None:
         answer = await ask(broker, WRITE_TXN_MARKERS, 2, marker_request(place))
         assert codes_of(answer) == [E.NONE]
         assert await fetched(broker) == (21, E.NONE), "KAFKA-17507: whoever asks after the answer sees them"
+
+
+@pytest.mark.row(137)
+@pytest.mark.parametrize("version", [4, 5])
+async def test_verification_of_offsets_can_be_switched_off_and_adding_cannot(version: int) -> None:
+    async with running_broker(config=ONE) as broker:
+        coordinator = Coordinator(broker)
+        broker.verification.enabled = False
+        await with_topic(broker)
+        await loaded(broker)
+        assert await commits(broker, version) is E.NONE
+        assert len(coordinator.asked) == (1 if version >= 5 else 0)
 
 
 @pytest.mark.invariant("T11", "T13")
