@@ -42,6 +42,11 @@ _AS_LEADER = {
 says."""
 
 
+WAIT_S_MAX = 5.0
+"""For a marker to be committed: what else its coordinator has for this broker waits as long. The coordinator sends it
+again."""
+
+
 class WriteTxnMarkersHandler:
     served = Served(WRITE_TXN_MARKERS, 1, 2)
 
@@ -53,11 +58,13 @@ class WriteTxnMarkersHandler:
         clock: Clock,
         timeout_ms: int,
     ) -> None:
+        """`timeout_ms` is how long a coordinator waits for the answer. It is given well before that: who gives up
+        learns nothing of the partitions that have their markers."""
         self._locator = locator
         self._waiters = waiters
         self._groups = groups
         self._clock = clock
-        self._timeout_s = timeout_ms / 1000
+        self._timeout_s = min(WAIT_S_MAX, timeout_ms / 2000)
 
     def handle(self, request: WriteTxnMarkersRequest, call: Call) -> Any:
         results: list[WritableTxnMarkerResult] = []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rookery.broker.transactions.verification import Codes, Transaction
+from rookery.core.config import node
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.records import PartitionChangeRecord
 from rookery.core.types import TopicPartition
@@ -377,6 +378,21 @@ async def test_a_marker_that_is_not_committed_in_time_may_be_sent_again(
     broker.advance(31)
     (answer,) = await talk.receive_some(1)
     assert codes_of(answer) == [E.REQUEST_TIMED_OUT]
+
+
+@pytest.mark.invariant("T8")
+async def test_a_slow_partition_does_not_use_up_the_patience_of_who_sends_markers(
+    broker: QuietBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator that gives up first loses the answers for all other partitions, too."""
+    await broker.create("orders", 2)
+    slow, talk = broker.partition("orders", 1), broker.talk()
+    monkeypatch.setattr(slow.log, "advance_high_watermark", lambda offset: False)
+    talk.send(WRITE_TXN_MARKERS, 2, marker_request(PLACE, TopicPartition("orders", 1)))
+    assert talk.receive() == []
+    broker.advance(broker.settings[node.REQUEST_TIMEOUT_MS] / 2000)
+    (answer,) = await talk.receive_some(1)
+    assert codes_of(answer) == [E.NONE, E.REQUEST_TIMED_OUT]
 
 
 # --- offsets --------------------------------------------------------------------------------
