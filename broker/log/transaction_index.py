@@ -6,13 +6,16 @@ index of the segment that holds the marker, so last offsets ascend within a file
 """
 
 import struct
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 VERSION = 0
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
+_last_offset = attrgetter("last_offset")
 
 
 class TransactionIndexCorruptError(ValueError):
@@ -51,7 +54,7 @@ def decode(data: bytes, base_offset: int) -> list[AbortedTxn]:
     return entries
 
 
-def collect(indexes: Iterable[Iterable[AbortedTxn]], start: int, end: int) -> list[AbortedTxn]:
+def collect(indexes: Iterable[Sequence[AbortedTxn]], start: int, end: int) -> list[AbortedTxn]:
     """The aborted transactions with records in [start, end), from the indexes of the segments from `start`
     on.
 
@@ -60,8 +63,9 @@ def collect(indexes: Iterable[Iterable[AbortedTxn]], start: int, end: int) -> li
     """
     found: list[AbortedTxn] = []
     for index in indexes:
-        for entry in index:
-            if entry.last_offset >= start and entry.first_offset < end:
+        for at in range(bisect_left(index, start, key=_last_offset), len(index)):
+            entry = index[at]
+            if entry.first_offset < end:
                 found.append(entry)
             if entry.last_stable_offset >= end:
                 return found

@@ -1,5 +1,8 @@
 """The transaction index: its bytes, its checks, and the aborted transactions of a range."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,6 +48,26 @@ def test_the_search_goes_on_until_nothing_can_reach_back() -> None:
     assert collect([[first], [second], [third]], 0, 10) == [first, second]
     assert collect([[first, second, third]], 0, 11) == [first, second, third]
     assert collect([[first], [second]], 6, 10) == [second]
+
+
+class Counted(list[AbortedTxn]):
+    """Counts the entries that were looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[AbortedTxn]:
+        for at in range(len(self)):
+            yield self[at]
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looked_at += 1
+        return super().__getitem__(at)
+
+
+def test_a_reader_at_the_end_does_not_look_at_all_that_was_aborted_before() -> None:
+    index = Counted(AbortedTxn(1, 2 * n, 2 * n + 1, 2 * n + 2) for n in range(10_000))
+    assert collect([index], 19_990, 20_000) == index[-5:]
+    assert index.looked_at < 50
 
 
 @settings(max_examples=200, deadline=None)
