@@ -58,11 +58,12 @@ class CommitQueue:
                 self._park()
 
     def _release(self, owed: _Owed) -> None:
-        for to, response in owed.answers:
-            to.complete(response)
+        """Effects first: an answer that breaks takes none of them with it."""
         if self._carry_out is not None:
             for effect in owed.effects:
                 self._carry_out(effect)
+        for to, response in owed.answers:
+            to.complete(response)
 
     def _park(self) -> None:
         """Until the first answer is late; effects alone are looked at again after the same time."""

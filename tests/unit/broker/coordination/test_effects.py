@@ -160,3 +160,22 @@ def test_what_is_not_written_has_no_effect(failure: KafkaError, lost: int) -> No
     setup.commit(1)
     assert (setup.done, setup.lost) == ([], lost)
     assert caller.response is failure.code
+
+
+class Broken(Caller):
+    """Fails when it is answered."""
+
+    def complete(self, response: Any) -> None:
+        raise RuntimeError("the answer cannot be sent")
+
+
+@pytest.mark.invariant("T7")
+def test_an_answer_that_breaks_takes_no_effect_with_it() -> None:
+    setup = Setup()
+    step: Step[str] = Step(["a record"], effects=["sent"])
+    step.answer(Broken(), "done")
+    setup.shard.run(step)
+    next_one = setup.say("next")
+    setup.commit(2)
+    assert setup.done == ["sent", "next"]
+    assert next_one.response == "done"
