@@ -108,6 +108,7 @@ class ConsumerGroup:
         """Until when members of the classic protocol that were told to join again have to do so, or to sync."""
         self._unsettled: set[str] = set()
         """Members whose record changed since deadlines were set last."""
+        self._settled = True  # nothing changed since then: most heartbeats need not look at all members
         self._due: int | None = None
 
     # --- what others may know ---------------------------------------------------------------------------------
@@ -172,6 +173,7 @@ class ConsumerGroup:
     # --- the log ----------------------------------------------------------------------------------------------
 
     def replay(self, record: ConsumerRecord) -> None:
+        self._settled = False
         if record.kind in (Kind.MEMBER, Kind.CURRENT):
             self._unsettled.add(record.item)
         elif record.kind is Kind.GROUP and record.value is not None and record.value.epoch > self.stored.epoch:
@@ -181,6 +183,8 @@ class ConsumerGroup:
     def settle(self, now: Instant) -> None:
         """Set the deadlines that follow from what was written: of new members, and of those that have to give up
         partitions."""
+        if self._settled:
+            return
         for id in self._unsettled:
             member = self.stored.members.get(id)
             if member is None:
@@ -197,6 +201,7 @@ class ConsumerGroup:
                 until = self.by(now.ms + max(member.about.rebalance_timeout_ms, 0))
                 self._revoke_by[id] = until, current.epoch
         self._unsettled.clear()
+        self._settled = True
         self.history.settled(self.state, now)
 
     # --- the heartbeat ----------------------------------------------------------------------------------------
@@ -248,7 +253,7 @@ class ConsumerGroup:
         id = request.member_id or self._new_id()
         stored = self.stored
         static = None if request.instance_id is None else stored.with_instance(request.instance_id)
-        if static is not None:
+        if static is not None and (static.id != id or static.current.epoch == STATIC_LEAVE_EPOCH):
             if static.current.epoch != STATIC_LEAVE_EPOCH and not static.is_classic:
                 raise UnreleasedInstanceIdError(
                     f"the instance {request.instance_id!r} of group {self.id!r} is member {static.id!r}, which has "
@@ -360,7 +365,8 @@ class ConsumerGroup:
         stored = draft.stored
         if about != member.about or member.id not in stored.members:
             draft.add(Kind.MEMBER, member.id, about)
-        changed = _subscription(about) != _subscription(member.about)
+        # Epoch 0 is for who joins: a group whose first member subscribes to nothing leaves it as well.
+        changed = stored.epoch == JOIN_EPOCH or _subscription(about) != _subscription(member.about)
         matched = self._resolve(draft, now)
         if changed or self._stale:
             self._bump(draft, must=changed, matched=matched)
@@ -388,7 +394,7 @@ class ConsumerGroup:
         up_to_date = True
         for regex in sorted(used):
             known = stored.regexes.get(regex)
-            if known is None or (self._stale and now.wall_ms - known.timestamp >= REGEX_PAUSE_MS):
+            if known is None or (self._stale and not 0 <= now.wall_ms - known.timestamp < REGEX_PAUSE_MS):
                 self._match(draft, regex, now)
             else:
                 up_to_date = up_to_date and not self._stale
@@ -481,6 +487,8 @@ class ConsumerGroup:
             member = self.stored.members.get(id)
             if until <= now.ms and member is not None and member.current.epoch == epoch:
                 late.setdefault(id, "did not give up its partitions within the rebalance timeout")
+        # Who could not be written down when it joined is no member.
+        self.join_by = {id: until for id, until in self.join_by.items() if id in self.stored.members}
         for id, until in self.join_by.items():
             if until <= now.ms:
                 late.setdefault(id, "did not join or sync within the rebalance timeout")
@@ -492,6 +500,7 @@ class ConsumerGroup:
             self._revoke_by.pop(id, None)
             self.join_by.pop(id, None)
             self._unsettled.add(id)
+            self._settled = False
         self._due = self.deadline
         return step
 
@@ -578,8 +587,9 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
             raise InvalidRequestError("who joins has to say its rebalance timeout")
         if request.topic_partitions is None or len(request.topic_partitions) > 0:
             raise InvalidRequestError("who joins has to say that it has no partitions")
-        if not request.subscribed_topic_names and not request.subscribed_topic_regex:
-            raise InvalidRequestError("who joins has to subscribe to something")
+        # Nothing is a subscription too: that of a client whose own pattern matches no topic yet.
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise InvalidRequestError("who joins has to say what it subscribes to")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise UnsupportedAssignorError(
             f"there is no assignor {request.server_assignor!r}; group.consumer.assignors has {', '.join(assignors)}"

@@ -101,12 +101,12 @@ class Stored:
 
     def _member(self, id: str, about: MemberValue | None) -> None:
         before = self.members.get(id)
+        if before is not None and before.instance_id is not None and self.static.get(before.instance_id) == id:
+            del self.static[before.instance_id]
         if about is None:
             if before is not None:
                 self._current(id, Current(), True)
                 del self.members[id]
-                if before.instance_id is not None and self.static.get(before.instance_id) == id:
-                    del self.static[before.instance_id]
             return
         self.members[id] = Member(id, about, Current() if before is None else before.current)
         if about.instance_id is not None:

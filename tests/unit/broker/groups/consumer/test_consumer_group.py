@@ -9,6 +9,7 @@ from rookery.broker.groups.consumer.member import Place
 from rookery.broker.groups.consumer.records import ConsumerRecord
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions
 from rookery.broker.groups.members import Identity
+from rookery.broker.groups.step import Instant
 from rookery.core.errors import (
     ErrorCode,
     IllegalGenerationError,
@@ -47,7 +48,6 @@ def group_of(driver: ConsumerDriver, count: int) -> list[Consumer]:
         ({"member": "m", "rebalance_ms": -1}, E.INVALID_REQUEST),
         ({"member": "m", "owned": None}, E.INVALID_REQUEST),
         ({"member": "m", "topics": None}, E.INVALID_REQUEST),
-        ({"member": "m", "topics": ()}, E.INVALID_REQUEST),
         ({"member": "m", "assignor": "mine"}, E.UNSUPPORTED_ASSIGNOR),
         ({"member": "m", "topics": (), "regex": "(?=a)"}, E.INVALID_REGULAR_EXPRESSION),
         ({"member": "m", "epoch": 1}, E.GROUP_ID_NOT_FOUND),
@@ -219,6 +219,25 @@ def test_a_static_member_that_returns_moves_nothing() -> None:
     assert driver.beat("s1", epoch) is E.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.invariant("G10")
+def test_a_static_member_whose_join_was_not_answered_joins_again() -> None:
+    driver = driver_with()
+    static = Consumer(driver, "s1", instance="i")
+    static.beat(lose_answer=True)
+    static.lost()
+    static.beat()
+    assert len(static.owned) == 4
+    assert driver.group.stored.epoch == 1
+
+
+def test_a_member_that_changes_its_instance_is_not_found_by_the_old_one() -> None:
+    driver = driver_with()
+    driver.join_new("s1", "t", instance="i")
+    driver.join_new("s1", "t", instance="j")
+    assert driver.group.stored.static == {"j": "s1"}
+    assert driver.join_new("s2", "t", instance="i").member_epoch == 2
+
+
 def test_a_static_member_that_stays_away_is_removed() -> None:
     driver = driver_with(session_timeout_ms=10_000)
     static, other = Consumer(driver, "s1", instance="i"), Consumer(driver, "o")
@@ -237,6 +256,18 @@ def test_a_full_group_takes_nobody_but_those_it_knows() -> None:
     group_of(driver, 2)
     assert driver.join_new("new", "t") is E.GROUP_MAX_SIZE_REACHED
     assert driver.join_new("m0", "t").member_epoch == 2
+
+
+def test_who_subscribes_to_nothing_is_a_member_that_gets_nothing() -> None:
+    """A Java client with a pattern of its own (`subscribe(Pattern)`) joins before it knows a topic that matches."""
+    driver = driver_with()
+    answer = driver.beat("m", topics=(), owned=(), rebalance_ms=1000)
+    assert (answer.member_epoch, list(answer.assignment.topic_partitions)) == (1, [])
+    assert driver.state_name == "Stable"
+    answer = driver.beat("m", 1, topics=("t",))
+    assert [len(topic.partitions) for topic in answer.assignment.topic_partitions] == [4]
+    second = driver.beat("n", regex="", owned=(), rebalance_ms=1000)
+    assert (second.member_epoch, list(second.assignment.topic_partitions)) == (2, [])
 
 
 def test_partitions_that_are_added_are_assigned_with_the_next_heartbeat() -> None:
@@ -288,6 +319,17 @@ def test_regular_expressions_follow_the_topics() -> None:
     assert len(consumer.owned) == 6
     driver.beat("a", consumer.epoch, topics=("x",), regex="")
     assert not driver.group.stored.regexes
+
+
+def test_a_clock_that_was_ahead_does_not_stop_the_matching_of_topics() -> None:
+    driver = driver_with()
+    consumer = Consumer(driver, "a", topics=(), regex="t.*")
+    consumer.beat()
+    driver.now = Instant(driver.now.ms, driver.now.wall_ms - 3_600_000)
+    driver.cluster.make("t2", 2)
+    driver.topics_changed()
+    consumer.beat()
+    assert len(consumer.owned) == 6
 
 
 def test_names_and_a_regular_expression_together() -> None:

@@ -1,4 +1,4 @@
-"""Records of groups of the consumer protocol, byte by byte. Kafka's dump-log reads them in `interop/test_dump_log`."""
+"""Records of groups of the consumer protocol, byte by byte as Kafka's schemas have them."""
 
 from uuid import UUID
 

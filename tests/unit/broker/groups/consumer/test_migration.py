@@ -249,3 +249,16 @@ def test_who_is_told_to_join_has_to() -> None:
         new.beat()
     assert old.id not in driver.group.members
     assert len(new.owned) == 4
+
+
+def test_who_joined_but_could_not_be_written_down_is_not_waited_for() -> None:
+    driver = driver_with()
+    new = Consumer(driver, "new")
+    settle([new])
+    member_id = driver.join().response.member_id
+    driver.fail_writes = E.COORDINATOR_NOT_AVAILABLE
+    assert driver.join(member_id, rebalance_ms=5_000).response is E.COORDINATOR_NOT_AVAILABLE
+    driver.fail_writes = None
+    driver.wait(10_000)
+    assert list(driver.group.join_by) == []
+    assert set(driver.group.members) == {"new"}
