@@ -99,6 +99,9 @@ class Gather(Generic[P]):
         if size == 0:
             done([])
 
+    def lacks(self, index: int) -> bool:
+        return self._parts[index] is None
+
     def put(self, index: int, part: P) -> None:
         if self._parts[index] is None:
             self._parts[index] = part

@@ -4,11 +4,12 @@ AddPartitionsToTxn (24), AddOffsetsToTxn (25) and EndTxn (26) drive one transact
 ListTransactions (66) tell of them. Old versions know no PRODUCER_FENCED and say INVALID_PRODUCER_EPOCH instead.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rookery.broker.coordination.internal_topic import CoordinatorFinder, InternalTopic
 from rookery.broker.coordination.reply import Converted, Gather, Part, Reply
+from rookery.broker.coordination.step import Receiver
 from rookery.broker.groups.consumer.regex import compiled
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
@@ -17,7 +18,13 @@ from rookery.broker.server.pending import Pending
 from rookery.broker.transactions.coordinator import TransactionCoordinator
 from rookery.broker.transactions.state import Step, TransactionsState
 from rookery.broker.transactions.transaction import BUMPING, Producer, State, Transaction
-from rookery.core.errors import CoordinatorLoadInProgressError, ErrorCode, KafkaError
+from rookery.core.clock import Timer
+from rookery.core.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    ErrorCode,
+    KafkaError,
+)
 from rookery.core.metadata.topic_names import INTERNAL
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.add_offsets_to_txn import (
@@ -55,6 +62,8 @@ FENCED_FROM = 2
 """Older versions know no PRODUCER_FENCED."""
 BROKERS_FROM = 4
 """The version of AddPartitionsToTxn from which on brokers ask, for several transactions in one request."""
+BROKERS_WAIT_S = 2.0
+"""For the answers to all transactions of such a request. Whoever asks gives up later, and then has none."""
 BUMPING_FROM = 5
 """The version of EndTxn from which on it raises the epoch."""
 _OLD = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
@@ -135,17 +144,23 @@ class AddPartitionsToTxnHandler:
         self, request: AddPartitionsToTxnRequest, call: Call
     ) -> AddPartitionsToTxnResponse | Pending[AddPartitionsToTxnResponse]:
         reply: Reply[AddPartitionsToTxnResponse] = Reply(call, lambda code: AddPartitionsToTxnResponse(error_code=code))
-        gather: Gather[AddPartitionsToTxnResult] = Gather(
-            len(request.transactions),
-            lambda results: reply.complete(AddPartitionsToTxnResponse(results_by_transaction=results)),
-        )
-        for index, asked in enumerate(request.transactions):
-            self._for_broker(asked, gather, index, call)
-        return reply.outcome()
+        late: list[Timer] = []
+
+        def done(results: list[AddPartitionsToTxnResult]) -> None:
+            for timer in late:
+                timer.cancel()
+            reply.complete(AddPartitionsToTxnResponse(results_by_transaction=results))
+
+        gather = Gather(len(request.transactions), done)
+        parts = [self._for_broker(asked, gather, index, call) for index, asked in enumerate(request.transactions)]
+        outcome = reply.outcome()
+        if isinstance(outcome, Pending):
+            late.append(self._transactions.call_later(BROKERS_WAIT_S, lambda: _give_up(gather, parts)))
+        return outcome
 
     def _for_broker(
         self, asked: AddPartitionsToTxnTransaction, gather: Gather[AddPartitionsToTxnResult], index: int, call: Call
-    ) -> None:
+    ) -> Receiver:
         name, partitions = asked.transactional_id, frozenset(_partitions(asked.topics))
         producer = Producer(asked.producer_id, asked.producer_epoch)
 
@@ -158,15 +173,23 @@ class AddPartitionsToTxnHandler:
             self._transactions.run(
                 name, to, lambda state, now: state.verify_partitions(name, producer, partitions, to)
             )
-            return
+            return to
         unknown = [each for each in partitions if not self._is_known(each)]
         if unknown:
             # Its markers would be taken for those of a deleted topic.
             to.refuse(CoordinatorLoadInProgressError(f"this broker has not heard of {unknown[0]} yet"))
-            return
+            return to
         self._transactions.run(
             name, to, lambda state, now: state.add_partitions(name, producer, partitions, BUMPING, to, now)
         )
+        return to
+
+
+def _give_up(gather: Gather[AddPartitionsToTxnResult], parts: Sequence[Receiver]) -> None:
+    """Some wait for a log that is not committed; the others are not to wait with them."""
+    for index, part in enumerate(parts):
+        if gather.lacks(index):
+            part.refuse(CoordinatorNotAvailableError("what was decided is not committed yet"))
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:

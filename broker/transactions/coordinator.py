@@ -20,7 +20,7 @@ from rookery.broker.transactions.records import TransactionRecord, decode, encod
 from rookery.broker.transactions.settings import transaction_options, transactions_topic
 from rookery.broker.transactions.state import Refused, Step, TransactionsState
 from rookery.broker.transactions.transaction import NEVER_STORED, Markers, State
-from rookery.core.clock import Clock, Scheduler
+from rookery.core.clock import Clock, Scheduler, Timer
 from rookery.core.config import node, transactions
 from rookery.core.config.options import Settings
 from rookery.core.errors import KafkaError
@@ -131,6 +131,9 @@ class TransactionCoordinator(Service):
 
     def now(self) -> Instant:
         return instant(self._clock)
+
+    def call_later(self, delay_s: float, then: Callable[[], None]) -> Timer:
+        return self._scheduler.call_later(delay_s, then)
 
     def publish(self, changes: Changes) -> None:
         """Lead what the image says."""

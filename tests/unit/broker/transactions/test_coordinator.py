@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from rookery.broker.coordination.internal_topic import partition_for
+from rookery.broker.handlers import transactions as handlers
 from rookery.broker.transactions.coordinator import TransactionShard
 from rookery.broker.transactions.transaction import Producer, State, Transaction
 from rookery.core.errors import ErrorCode, KafkaError
@@ -308,6 +310,34 @@ async def test_tools_see_transactions() -> None:
             assert list(listed.unknown_state_filters) == unknown_states
         wrong = ListTransactionsRequest(state_filters=(), producer_id_filters=(), transactional_id_pattern="(")
         assert (await client.ask(LIST_TRANSACTIONS, 2, wrong)).error_code == E.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.invariant("T11")
+async def test_a_partition_that_cannot_commit_does_not_keep_the_others_answers_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The broker that asks would give up, and have no answer for any of its transactions."""
+    monkeypatch.setattr(handlers, "BROKERS_WAIT_S", 0.05)
+    async with wire() as client:
+        other = next(name for name in map(str, range(10)) if partition_for(name, 3) != partition_for(ID, 3))
+        producers = {name: await client.init(name=name) for name in (ID, other)}
+        assert client.shard is not None
+        monkeypatch.setattr(client.shard.partition.log, "advance_high_watermark", lambda offset: False)
+        asked = AddPartitionsToTxnRequest(
+            transactions=[
+                AddPartitionsToTxnTransaction(
+                    transactional_id=name,
+                    producer_id=producer.id,
+                    producer_epoch=producer.epoch,
+                    verify_only=False,
+                    topics=_topics([("t", 0)]),
+                )
+                for name, producer in producers.items()
+            ]
+        )
+        answer = await client.ask(ADD_PARTITIONS_TO_TXN, 5, asked)
+        codes = [_codes(each.topic_results)["t", 0] for each in answer.results_by_transaction]
+        assert codes == [E.COORDINATOR_NOT_AVAILABLE, E.NONE]
 
 
 @pytest.mark.invariant("T7")
