@@ -224,6 +224,7 @@ class Delta:
         self._credentials = base.credentials
         self._touched_brokers: set[int] = set()
         self._touched_configs: set[ConfigResource] = set()
+        self._touched_acls: set[UUID] = set()
         self._offset = base.offset
 
     @classmethod
@@ -268,6 +269,7 @@ class Delta:
             self._topics.touch(topic.id, topic.partitions)
         self._touched_brokers.update(self._before.brokers)
         self._touched_configs.update(self._before.configs)
+        self._touched_acls.update(self._before.acls)
 
     def _changes(self, after: Image) -> Changes:
         before = self._before
@@ -276,6 +278,7 @@ class Delta:
         removed = [before.topics[i] for i in ids if i in before.topics and i not in after.topics]
         brokers = [i for i in self._touched_brokers if before.brokers.get(i) != after.brokers.get(i)]
         configs = [c for c in self._touched_configs if before.configs.get(c) != after.configs.get(c)]
+        acls = [i for i in self._touched_acls if before.acls.get(i) != after.acls.get(i)]
         return Changes(
             before=before,
             after=after,
@@ -284,6 +287,7 @@ class Delta:
             topics_removed=tuple(sorted(removed, key=lambda topic: topic.name)),
             partitions=tuple(self._topics.partition_changes(before.topics, after.topics)),
             configs=tuple(sorted(configs)),
+            acls=tuple(sorted(acls)),
         )
 
     # -- one method per record
@@ -370,9 +374,11 @@ class Delta:
             permission_type=record.permission_type,
         )
         self._acls = self._acls.set(record.id, entry)
+        self._touched_acls.add(record.id)
 
     def _remove_acl(self, record: r.RemoveAccessControlEntryRecord) -> None:
         self._acls = without(self._acls, record.id)
+        self._touched_acls.add(record.id)
 
     def _quota(self, record: r.ClientQuotaRecord) -> None:
         self._quotas = nested(self._quotas, record.entity, record.key, record.value)

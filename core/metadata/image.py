@@ -274,6 +274,7 @@ class Changes:
     topics_removed: tuple[Topic, ...] = ()
     partitions: tuple[PartitionChange, ...] = ()
     configs: tuple[ConfigResource, ...] = ()
+    acls: tuple[UUID, ...] = ()
 
     @property
     def quotas_changed(self) -> bool:

@@ -19,6 +19,7 @@ COMPOSITION_ROOTS = {"broker/node"}
 PURE = (
     "core/wire",
     "core/metadata",
+    "core/security",
     "core/errors.py",
     "core/types.py",
     "controller/state",
