@@ -184,7 +184,8 @@ class ProducerState:
         self.ended = list(ended)
         """Transactions whose end is not yet below the high watermark, in log order: (marker's offset, first
         offset)."""
-        self._ended_firsts = sorted(first for _, first in self.ended)  # a heap, emptied lazily
+        # A heap. It is emptied with the high watermark, not by readers: most followers have none.
+        self._ended_firsts = sorted(first for _, first in self.ended)
         # first offsets that left `ended` but still lie in the heap; None as long as there was none
         self._replicated: set[int] | None = None
         self._guards: dict[int, Guard] | None = None  # by producer id; None as long as there was none
@@ -397,9 +398,6 @@ class ProducerState:
     def first_unstable_offset(self) -> int | None:
         """Where the oldest transaction began that is open, or whose end is not yet below the high
         watermark."""
-        done = self._replicated
-        while done and self._ended_firsts[0] in done:
-            done.discard(heapq.heappop(self._ended_firsts))
         undecided = self.first_undecided_offset
         if not self._ended_firsts:
             return undecided
@@ -414,6 +412,9 @@ class ProducerState:
                 self._replicated = set()
             self._replicated.update(first for _, first in self.ended[:replicated])
             del self.ended[:replicated]
+            done = self._replicated
+            while done and self._ended_firsts[0] in done:
+                done.discard(heapq.heappop(self._ended_firsts))
 
     def drop_transactions_below(self, log_start_offset: int) -> None:
         """A deleted prefix takes its ended transactions along."""

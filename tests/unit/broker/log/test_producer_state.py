@@ -163,6 +163,22 @@ def test_the_first_unstable_offset_waits_for_the_marker_to_be_replicated() -> No
     assert state.first_unstable_offset is None
 
 
+@pytest.mark.invariant("T9")
+def test_a_replica_that_nobody_reads_remembers_no_ended_transactions() -> None:
+    """A follower hears of the high watermark, and nobody asks it for the last stable offset."""
+    state = ProducerState()
+    for number in range(1000):
+        state.apply(header(2 * number, producer_id=number % 7, transactional=True))
+        state.apply(marker_header(2 * number + 1, producer_id=number % 7), EndMarker(True, 0))
+        state.high_watermark_moved(state.end_offset - 2)
+    kept = len(state.ended) + len(state._ended_firsts) + len(state._replicated or ())
+    assert kept < 10
+    assert state.first_unstable_offset == 1998
+    state.high_watermark_moved(state.end_offset)
+    assert state.first_unstable_offset is None
+
+
+
 def test_a_marker_without_data_moves_nothing() -> None:
     state = ProducerState()
     assert state.apply(marker_header(0, producer_id=7, epoch=4), COMMIT) is None
