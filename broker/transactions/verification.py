@@ -84,6 +84,11 @@ class Transaction(NamedTuple):
     add: bool
 
 
+def _is_older(one: Transaction, other: Transaction) -> bool:
+    """Epochs tell it for one producer id. Who has used them up goes on with another id, from 0."""
+    return one.producer_id == other.producer_id and one.producer_epoch < other.producer_epoch
+
+
 class _Question:
     __slots__ = ("answer", "partitions", "transaction")
 
@@ -111,12 +116,12 @@ class _Queue:
     def put(self, question: _Question) -> None:
         transaction = question.transaction
         before = self.waiting.get(transaction.transactional_id, [])
-        if before and before[0].transaction.producer_epoch > transaction.producer_epoch:
+        if before and _is_older(transaction, before[0].transaction):
             question.refuse(_E.INVALID_PRODUCER_EPOCH)
             return
         kept = []
         for each in before:
-            if each.transaction.producer_epoch < transaction.producer_epoch:
+            if _is_older(each.transaction, transaction):
                 each.refuse(_E.INVALID_PRODUCER_EPOCH)
             elif each.transaction != transaction or each.partitions & question.partitions:
                 each.refuse(_E.NETWORK_EXCEPTION)  # most likely its client has given up and asks again

@@ -165,6 +165,18 @@ async def test_a_second_question_for_the_same_partition(
     assert [(await each).get(A) for each in both] == expected
 
 
+async def test_epochs_of_two_producer_ids_are_not_compared(rig: Rig) -> None:
+    """A producer whose epochs are used up goes on with a new id, from epoch 0."""
+    first = await rig.under_way()
+    late = rig.ask(A, epoch=32766)
+    transaction = Transaction("x", 8, 0, True)
+    goes_on = asyncio.create_task(rig.verification.ask(transaction, [A]))
+    await asyncio.sleep(0)
+    rig.coordinator.let.set()
+    await first
+    assert (await late, await goes_on) == ({A: E.NETWORK_EXCEPTION}, {})
+
+
 async def test_looking_and_adding_are_not_mixed(rig: Rig) -> None:
     first = await rig.under_way()
     looks, adds = rig.ask(A), rig.ask(B, add=True)
