@@ -12,6 +12,7 @@ from uuid import UUID
 from rookery.controller.quorum import VoterFeatures
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state import (
+    acls,
     brokers,
     client_quotas,
     configs,
@@ -123,6 +124,8 @@ HANDLERS: Mapping[type[q.Request[Any]], Handler] = {
     q.DeleteTopicsRequest: Handler(lambda i, r, f: topics.delete_topics(i, r, f.defaults)),
     q.CreatePartitionsRequest: Handler(lambda i, r, f: topics.create_partitions(i, r, f.growth), _always),
     q.AlterClientQuotasRequest: Handler(lambda i, r, f: client_quotas.alter_client_quotas(i, r)),
+    q.CreateAclsRequest: Handler(lambda i, r, f: acls.create_acls(i, r, f.defaults)),
+    q.DeleteAclsRequest: Handler(lambda i, r, f: acls.delete_acls(i, r, f.defaults), _always),
     q.AlterConfigsRequest: Handler(lambda i, r, f: configs.alter_configs(i, r, RULES, f.defaults), _always),
     q.UpdateFeaturesRequest: Handler(_update_features),
 }

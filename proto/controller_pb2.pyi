@@ -563,3 +563,89 @@ class AlterClientQuotasReply(_message.Message):
     failure: Failure
     entries: _containers.RepeatedCompositeFieldContainer[QuotaAnswer]
     def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[QuotaAnswer, _Mapping]]] = ...) -> None: ...
+
+class AccessControlEntry(_message.Message):
+    __slots__ = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+    RESOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_NAME_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    PERMISSION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+    def __init__(self, resource_type: _Optional[int] = ..., resource_name: _Optional[str] = ..., pattern_type: _Optional[int] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[int] = ..., permission_type: _Optional[int] = ...) -> None: ...
+
+class AclFilter(_message.Message):
+    __slots__ = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+    RESOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_NAME_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    PERMISSION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+    def __init__(self, resource_type: _Optional[int] = ..., resource_name: _Optional[str] = ..., pattern_type: _Optional[int] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[int] = ..., permission_type: _Optional[int] = ...) -> None: ...
+
+class AclAnswer(_message.Message):
+    __slots__ = ("error", "message")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    error: int
+    message: str
+    def __init__(self, error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class CreateAclsRequest(_message.Message):
+    __slots__ = ("caller", "acls")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    ACLS_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
+    acls: _containers.RepeatedCompositeFieldContainer[AccessControlEntry]
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., acls: _Optional[_Iterable[_Union[AccessControlEntry, _Mapping]]] = ...) -> None: ...
+
+class CreateAclsReply(_message.Message):
+    __slots__ = ("failure", "acls")
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    ACLS_FIELD_NUMBER: _ClassVar[int]
+    failure: Failure
+    acls: _containers.RepeatedCompositeFieldContainer[AclAnswer]
+    def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., acls: _Optional[_Iterable[_Union[AclAnswer, _Mapping]]] = ...) -> None: ...
+
+class AclDeletion(_message.Message):
+    __slots__ = ("acls", "error", "message")
+    ACLS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    acls: _containers.RepeatedCompositeFieldContainer[AccessControlEntry]
+    error: int
+    message: str
+    def __init__(self, acls: _Optional[_Iterable[_Union[AccessControlEntry, _Mapping]]] = ..., error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class DeleteAclsRequest(_message.Message):
+    __slots__ = ("caller", "filters")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    FILTERS_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
+    filters: _containers.RepeatedCompositeFieldContainer[AclFilter]
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., filters: _Optional[_Iterable[_Union[AclFilter, _Mapping]]] = ...) -> None: ...
+
+class DeleteAclsReply(_message.Message):
+    __slots__ = ("failure", "filters")
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    FILTERS_FIELD_NUMBER: _ClassVar[int]
+    failure: Failure
+    filters: _containers.RepeatedCompositeFieldContainer[AclDeletion]
+    def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., filters: _Optional[_Iterable[_Union[AclDeletion, _Mapping]]] = ...) -> None: ...

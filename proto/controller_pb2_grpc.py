@@ -114,6 +114,16 @@ class ControllerStub:
                 request_serializer=rookery_dot_proto_dot_controller__pb2.AlterClientQuotasRequest.SerializeToString,
                 response_deserializer=rookery_dot_proto_dot_controller__pb2.AlterClientQuotasReply.FromString,
                 _registered_method=True)
+        self.CreateAcls = channel.unary_unary(
+                '/rookery.controller.Controller/CreateAcls',
+                request_serializer=rookery_dot_proto_dot_controller__pb2.CreateAclsRequest.SerializeToString,
+                response_deserializer=rookery_dot_proto_dot_controller__pb2.CreateAclsReply.FromString,
+                _registered_method=True)
+        self.DeleteAcls = channel.unary_unary(
+                '/rookery.controller.Controller/DeleteAcls',
+                request_serializer=rookery_dot_proto_dot_controller__pb2.DeleteAclsRequest.SerializeToString,
+                response_deserializer=rookery_dot_proto_dot_controller__pb2.DeleteAclsReply.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -216,6 +226,18 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -298,6 +320,16 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.AlterClientQuotas,
                     request_deserializer=rookery_dot_proto_dot_controller__pb2.AlterClientQuotasRequest.FromString,
                     response_serializer=rookery_dot_proto_dot_controller__pb2.AlterClientQuotasReply.SerializeToString,
+            ),
+            'CreateAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateAcls,
+                    request_deserializer=rookery_dot_proto_dot_controller__pb2.CreateAclsRequest.FromString,
+                    response_serializer=rookery_dot_proto_dot_controller__pb2.CreateAclsReply.SerializeToString,
+            ),
+            'DeleteAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAcls,
+                    request_deserializer=rookery_dot_proto_dot_controller__pb2.DeleteAclsRequest.FromString,
+                    response_serializer=rookery_dot_proto_dot_controller__pb2.DeleteAclsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -732,6 +764,60 @@ class Controller:
             '/rookery.controller.Controller/AlterClientQuotas',
             rookery_dot_proto_dot_controller__pb2.AlterClientQuotasRequest.SerializeToString,
             rookery_dot_proto_dot_controller__pb2.AlterClientQuotasReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rookery.controller.Controller/CreateAcls',
+            rookery_dot_proto_dot_controller__pb2.CreateAclsRequest.SerializeToString,
+            rookery_dot_proto_dot_controller__pb2.CreateAclsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rookery.controller.Controller/DeleteAcls',
+            rookery_dot_proto_dot_controller__pb2.DeleteAclsRequest.SerializeToString,
+            rookery_dot_proto_dot_controller__pb2.DeleteAclsReply.FromString,
             options,
             channel_credentials,
             insecure,

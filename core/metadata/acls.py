@@ -86,6 +86,23 @@ class AclFilter:
     operation: int = AclOperation.ANY
     permission_type: int = AclPermission.ANY
 
+    @property
+    def exact(self) -> AccessControlEntry | None:
+        """The only ACL that it can find; None where there may be several."""
+        if self.resource_name is None or self.principal is None or self.host is None:
+            return None
+        if any(getattr(self, field) not in allowed for field, _, allowed in _IN_ACLS):
+            return None
+        return AccessControlEntry(
+            self.resource_type,
+            self.resource_name,
+            self.pattern_type,
+            self.principal,
+            self.host,
+            self.operation,
+            self.permission_type,
+        )
+
     def matches(self, acl: AccessControlEntry) -> bool:
         return (
             self.resource_type in (AclResourceType.ANY, acl.resource_type)

@@ -10,7 +10,14 @@ from enum import IntEnum
 from typing import Generic, Self, TypeVar
 from uuid import UUID
 
-from rookery.core.metadata.image import Endpoint, FeatureRange, LeaderRecoveryState, QuotaEntity
+from rookery.core.metadata.acls import AclFilter
+from rookery.core.metadata.image import (
+    AccessControlEntry,
+    Endpoint,
+    FeatureRange,
+    LeaderRecoveryState,
+    QuotaEntity,
+)
 from rookery.core.types import NO_TOPIC_ID
 
 UNKNOWN_EPOCH = -1
@@ -447,6 +454,49 @@ class AlterClientQuotasRequest(Change["AlterClientQuotasReply"]):
 @dataclass(frozen=True, slots=True)
 class AlterClientQuotasReply:
     entries: tuple[QuotaAnswer, ...]
+
+
+# -- ACLs
+
+
+@dataclass(frozen=True, slots=True)
+class AclAnswer:
+    error: int = 0
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAclsRequest(Change["CreateAclsReply"]):
+    acls: tuple[AccessControlEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAclsReply:
+    """One answer for each ACL; one that was there already is made, too."""
+
+    acls: tuple[AclAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AclDeletion:
+    """What a filter found, and what is gone therefore."""
+
+    acls: tuple[AccessControlEntry, ...] = ()
+    error: int = 0
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAclsRequest(Change["DeleteAclsReply"]):
+    filters: tuple[AclFilter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAclsReply:
+    filters: tuple[AclDeletion, ...]
+
+
+# -- the quorum
 
 
 @dataclass(frozen=True, slots=True)
