@@ -157,7 +157,8 @@ class Group:
         """The log is read: go on from there."""
         step = Step()
         self.restore(now)
-        if len(self.members) > self._options.max_size:
+        made_of_consumers = bool(self.members) and self.members.leader is None
+        if made_of_consumers or len(self.members) > self._options.max_size:
             self._prepare(now, step)
         return step
 

@@ -162,7 +162,7 @@ def downgraded(group: ConsumerGroup, left: Stored, options: GroupOptions, now: I
         protocol_type=CONSUMER,
         generation=group.stored.epoch,
         protocol=common[0],
-        leader=members[0].id,
+        leader=None,  # whoever loads this begins the rebalance that is due
         current_state_timestamp=now.wall_ms,
         members=[_stored(member, common[0], left, group.topics) for member in members],
     )

@@ -262,3 +262,16 @@ def test_who_joined_but_could_not_be_written_down_is_not_waited_for() -> None:
     driver.wait(10_000)
     assert list(driver.group.join_by) == []
     assert set(driver.group.members) == {"new"}
+
+
+def test_a_failover_before_the_rebalance_of_who_is_left_does_not_forget_it() -> None:
+    driver = driver_with()
+    old = Classic(driver)
+    rounds(driver, [old], [])
+    new = Consumer(driver, "new")
+    rounds(driver, [old], [new])
+    new.leave()
+    driver.reload()
+    assert driver.state.groups["g"].kind == "classic"
+    rounds(driver, [old], [])
+    assert old.owned == [0, 1, 2, 3]
