@@ -74,6 +74,8 @@ class GroupCoordinator(Service):
         self._settings = settings
         self._options = group_options(settings)
         self._consumer_options: dict[str, ConsumerOptions] = {}
+        self.rebalances = 0
+        """How often the epoch of a group of the consumer protocol rose while this broker coordinated it."""
         self._commit_timeout_s = settings[node.OFFSETS_COMMIT_TIMEOUT_MS] / 1000
         self._expiry_interval_s = settings[node.OFFSETS_RETENTION_CHECK_INTERVAL_MS] / 1000
         self._codec = settings[node.OFFSETS_TOPIC_COMPRESSION_CODEC]
@@ -198,7 +200,11 @@ class GroupCoordinator(Service):
             self._scheduler,
             codec=self._codec,
             on_lost=self._shards.lost,
+            on_rebalances=self._count_rebalances,
         )
+
+    def _count_rebalances(self, count: int) -> None:
+        self.rebalances += count
 
     def _new_id(self) -> str:
         return str(UUID(int=self._random.getrandbits(128), version=4))

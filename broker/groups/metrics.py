@@ -1,8 +1,11 @@
-"""Metrics of groups, under kafka_exporter's names, on the broker that coordinates them. Computed when scraped."""
+"""Metrics of groups on the broker that coordinates them, computed when scraped. Those of single groups have
+kafka_exporter's names, those of the coordinator Kafka's (`group-coordinator-metrics`)."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.groups.group_state import GroupState
 from rookery.broker.groups.lag import OffsetTimes
 from rookery.broker.groups.lag_meter import LagMeter
 from rookery.broker.groups.offsets import is_current
@@ -13,6 +16,9 @@ from rookery.core.metrics import Metrics, Sample
 from rookery.core.types import TopicPartition
 
 PREFIX = "kafka_consumergroup_"
+COORDINATOR = "kafka_server_group_coordinator_metrics_"
+PROTOCOLS = ("classic", "consumer")
+CONSUMER_STATES = (GroupState.EMPTY, GroupState.ASSIGNING, GroupState.RECONCILING, GroupState.STABLE, GroupState.DEAD)
 GROUP = ("consumergroup",)
 TOPIC = ("consumergroup", "topic")
 PARTITION = ("consumergroup", "topic", "partition")
@@ -36,6 +42,16 @@ class GroupMetrics:
             ("group_lag_seconds", "Age of the record a group has to read next.", self.lag_seconds, OTHER_PARTITION),
         ):
             metrics.read(PREFIX + name, text, samples, labels=labels)
+        for name, text, samples, label in (
+            ("group_count", "Groups, by protocol.", self.by_protocol, "protocol"),
+            ("consumer_group_count", "Groups of the consumer protocol, by state.", self.by_state, "state"),
+        ):
+            metrics.read(COORDINATOR + name, text, samples, labels=(label,))
+        metrics.read_value(
+            COORDINATOR + "consumer_group_rebalance_count",
+            "How often the epoch of a group of the consumer protocol rose.",
+            lambda: self._groups.rebalances,
+        )
 
     def lag(self) -> Iterator[Sample]:
         for labels, value, times in self._measured():
@@ -53,6 +69,16 @@ class GroupMetrics:
     def members(self) -> Iterator[Sample]:
         for group in self._each_group():
             yield (group.id,), len(group.members)
+
+    def by_protocol(self) -> Iterator[Sample]:
+        count = Counter(group.kind for group in self._each_group())
+        for protocol in PROTOCOLS:
+            yield (protocol,), count[protocol]
+
+    def by_state(self) -> Iterator[Sample]:
+        count = Counter(group.state for group in self._each_group() if group.kind == "consumer")
+        for state in CONSUMER_STATES:
+            yield (state.value.lower(),), count[state]
 
     def _each_group(self) -> Iterator[AnyGroup]:
         for shard in self._groups.shards:

@@ -31,18 +31,23 @@ class GroupShard(Shard[GroupsRecord]):
         *,
         codec: int,
         on_lost: Callable[[Shard[Any]], None],
+        on_rebalances: Callable[[int], None],
     ) -> None:
         super().__init__(partition, epoch, groups, encode, commits, clock, codec=codec, on_lost=on_lost)
         self.groups = groups
         self._time = clock
+        self._on_rebalances = on_rebalances
         self._alarms: Alarms[str] = Alarms(scheduler, self._ring)
 
     def run_for(self, group_id: str, step: Step, within: Within | None = None) -> None:
         """Carry out a step of one group."""
         before = self.groups.groups.get(group_id)
+        rebalances = _rebalances(before)
         self.run(step, within)
         if isinstance(before, ConsumerGroup):
             _tell(before)  # it may be a classic group by now
+        now = self.groups.groups.get(group_id)
+        self._on_rebalances(_rebalances(now) - (rebalances if now is before else 0))
         self._arm(group_id)
 
     def _arm(self, group_id: str) -> None:
@@ -71,6 +76,10 @@ class GroupShard(Shard[GroupsRecord]):
     def close(self) -> None:
         self._alarms.clear()
         super().close()
+
+
+def _rebalances(group: AnyGroup | None) -> int:
+    return group.rebalances if isinstance(group, ConsumerGroup) else 0
 
 
 def _tell(group: ConsumerGroup) -> None:

@@ -38,6 +38,9 @@ MUST_HAVE = {
     "kafka_consumergroup_": (
         "lag", "lag_sum", "current_offset", "current_offset_sum", "members", "group_lag_seconds",
     ),
+    "kafka_server_group_coordinator_metrics_": (
+        "group_count", "consumer_group_count", "consumer_group_rebalance_count",
+    ),
     "process_": ("open_fds", "resident_memory_bytes", "cpu_seconds_total"),
     "rookery_": (
         "request_seconds_bucket", "event_loop_lag_seconds_bucket", "log_directory_free_bytes",

@@ -1,14 +1,18 @@
 """The consumer protocol over a socket: heartbeat, describe, lists, commits in epochs, options of groups."""
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from rookery.broker.groups.lag_meter import LagMeter
+from rookery.broker.groups.metrics import GroupMetrics
+from rookery.core.clock import SystemClock
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.features import GROUP_VERSION
 from rookery.core.metadata.image import ResourceType
 from rookery.core.metadata.records import FeatureLevelRecord
+from rookery.core.metrics import Metrics
 from rookery.core.wire.apis.consumer_group_describe import (
     CONSUMER_GROUP_DESCRIBE,
     ConsumerGroupDescribeRequest,
@@ -118,6 +122,24 @@ async def test_commits_name_the_member_epoch(wire: Wire, version: int, epoch: in
     )
     answer = await wire.ask(OFFSET_COMMIT, version, request)
     assert answer.topics[0].partitions[0].error_code == code
+
+
+async def test_groups_and_their_rebalances_are_counted(wire: Wire) -> None:
+    metrics = Metrics()
+    GroupMetrics(wire.broker.groups, cast(LagMeter, None), SystemClock()).publish(metrics)
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.value(f"kafka_server_group_coordinator_metrics_{name}", labels)
+
+    assert value("group_count", protocol="consumer") == 0
+    await join(wire)
+    assert (value("group_count", protocol="consumer"), value("group_count", protocol="classic")) == (1, 0)
+    assert value("consumer_group_count", state="stable") == 1
+    await beat(wire, 1)
+    assert value("consumer_group_rebalance_count") == 1
+    await beat(wire, -1)
+    assert (value("consumer_group_count", state="empty"), value("consumer_group_count", state="stable")) == (1, 0)
+    assert value("consumer_group_rebalance_count") == 2
 
 
 async def alter(wire: Wire, name: str, value: str) -> int:
