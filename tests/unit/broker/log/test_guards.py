@@ -479,3 +479,19 @@ def _replayed(oracle: Oracle, high_watermark: int) -> ProducerState:
             state.apply(marker_header(offset, producer_id=producer, epoch=epoch), marker)
     state.high_watermark_moved(high_watermark)
     return state
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_copy_of_a_marker_arrives_in_the_next_transaction(version: int) -> None:
+    """The rules before version 2 cannot tell it from the marker of that transaction, and end it."""
+    state = ProducerState()
+    bump = 1 if version >= 2 else 0
+    append(state, ask(state, bumps=version >= 2))
+    end(state, epoch=bump, version=version)
+    append(state, ask(state, epoch=bump, sequence=1 - bump, bumps=version >= 2), epoch=bump, sequence=1 - bump)
+    if version >= 2:
+        with pytest.raises(InvalidProducerEpochError):
+            end(state, epoch=bump, version=version)
+    else:
+        end(state, epoch=bump, version=version)
+    assert state.is_open(PRODUCER, bump) is (version >= 2)
