@@ -45,6 +45,7 @@ PURE = (
     "broker/log/transaction_index.py",
     "broker/replication/replica_state.py",
     "broker/quotas",
+    "broker/server/authentication.py",
     "broker/coordination/step.py",
     "broker/groups/committing.py",
     "broker/groups/deleting.py",
