@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from random import Random
 
 from rookery.broker.coordination.commit_queue import CommitQueue
+from rookery.broker.coordination.reply import coordinator_error
 from rookery.broker.coordination.shard import Shard, instant
 from rookery.broker.coordination.shards import Shards
 from rookery.broker.coordination.step import Instant, Receiver
@@ -14,7 +15,7 @@ from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.waiters import Waiters
-from rookery.broker.transactions.markers import MarkerSender
+from rookery.broker.transactions.markers import Heard, MarkerSender
 from rookery.broker.transactions.producer_ids import ProducerIds
 from rookery.broker.transactions.records import TransactionRecord, decode, encode
 from rookery.broker.transactions.settings import transaction_options, transactions_topic
@@ -23,7 +24,7 @@ from rookery.broker.transactions.transaction import NEVER_STORED, Markers, State
 from rookery.core.clock import Clock, Scheduler, Timer
 from rookery.core.config import node, transactions
 from rookery.core.config.options import Settings
-from rookery.core.errors import KafkaError
+from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata.features import TRANSACTION_VERSION
 from rookery.core.metadata.image import Changes
@@ -35,6 +36,9 @@ _log = get_logger("broker.transactions")
 MARKER_METRICS = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
 PORTION = 100
 """Transactions ended by their timeout before others get their turn."""
+
+_TAKES_NOTHING = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+"""What is wrong with a log as a whole, not with one record."""
 
 Decide = Callable[[TransactionsState, Instant], Step]
 
@@ -209,7 +213,7 @@ class TransactionCoordinator(Service):
                 await self.time_out_in(shard)
 
     async def time_out_in(self, shard: TransactionShard) -> None:
-        """Abort what takes too long in one shard, in portions."""
+        """Abort what takes too long in one shard, in portions, as long as its log takes it."""
         for number, transactional_id in enumerate(shard.transactions.overdue(self.now())):
             if shard.closed:
                 return
@@ -218,8 +222,14 @@ class TransactionCoordinator(Service):
             except KafkaError as error:
                 _log.warning("transaction.not.timed.out", id=transactional_id, reason=str(error))
                 return
-            _log.info("transaction.timed.out", id=transactional_id)
+            heard = Heard()
+            step.answer(heard, None)
             shard.run(step)
+            if heard.refusal is not None:
+                if coordinator_error(heard.refusal) in _TAKES_NOTHING:
+                    return  # the others would fare no better: all are looked at again later
+            elif step.records:
+                _log.info("transaction.timed.out", id=transactional_id)
             if number % PORTION == PORTION - 1:
                 await asyncio.sleep(0)
 

@@ -236,7 +236,7 @@ class MarkerSender:
         if sending.over:
             return
         step = self._completion(sending.shard, sending.markers)
-        heard = _Heard()
+        heard = Heard()
         step.answer(heard, None)
         sending.shard.run(step)
         if heard.refusal is None or coordinator_error(heard.refusal) is ErrorCode.NOT_COORDINATOR:
@@ -250,7 +250,7 @@ class MarkerSender:
         self._complete(sending)
 
 
-class _Heard:
+class Heard:
     """Whether a step was refused at once, because it could not be written. That it is committed need not be awaited."""
 
     def __init__(self) -> None:

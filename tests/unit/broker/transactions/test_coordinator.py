@@ -8,9 +8,10 @@ import pytest
 
 from rookery.broker.coordination.internal_topic import partition_for
 from rookery.broker.handlers import transactions as handlers
+from rookery.broker.replication.partition import Partition
 from rookery.broker.transactions.coordinator import TransactionShard
 from rookery.broker.transactions.transaction import Producer, State, Transaction
-from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.errors import ErrorCode, KafkaError, MessageTooLargeError, NotEnoughReplicasError
 from rookery.core.metadata.records import PartitionChangeRecord
 from rookery.core.metadata.requests import CreateTopicsRequest, DeleteTopicsRequest, NewTopic, TopicReference
 from rookery.core.net.connection import Connection
@@ -410,6 +411,39 @@ async def test_time_ends_a_transaction() -> None:
         await client.add(3, producer, ("t", 0))
         await client.until_state(State.COMPLETE_ABORT)
         assert await client.end(3, producer) == E.PRODUCER_FENCED
+
+
+@pytest.mark.invariant("T12")
+@pytest.mark.parametrize(
+    ("failure", "expected"), [(NotEnoughReplicasError("too few"), 1), (MessageTooLargeError("too large"), 5)]
+)
+async def test_a_log_that_takes_nothing_is_not_tried_for_each_overdue_transaction(
+    monkeypatch: pytest.MonkeyPatch, failure: KafkaError, expected: int
+) -> None:
+    """What is wrong with one record holds up no other."""
+    async with wire() as client:
+        names = [name for name in map(str, range(30)) if partition_for(name, 3) == partition_for(ID, 3)][:5]
+        for name in names:
+            await client.asked_by_broker(await client.init(name=name), ("t", 0), verify=False, name=name)
+        shard, transactions = client.shard, client.broker.transactions
+        assert shard is not None
+        tries: list[int] = []
+
+        def refuse(*_: Any, **__: Any) -> None:
+            tries.append(1)
+            raise failure
+
+        now = transactions.now()
+        monkeypatch.setattr(transactions, "now", lambda: now._replace(wall_ms=now.wall_ms + 3_600_000))
+        with monkeypatch.context() as failing:
+            failing.setattr(Partition, "append_own", refuse)
+            await transactions.time_out_in(shard)
+        assert len(tries) == expected
+        states = [shard.transactions.transactions[name].state for name in names]
+        assert states == [State.ONGOING] * 5
+        await transactions.time_out_in(shard)
+        assert State.ONGOING not in {shard.transactions.transactions[name].state for name in names}
+
 
 
 async def test_time_makes_ids_forgotten() -> None:
