@@ -164,7 +164,7 @@ def downgraded(group: ConsumerGroup, left: Stored, options: GroupOptions, now: I
         protocol=common[0],
         leader=None,  # whoever loads this begins the rebalance that is due
         current_state_timestamp=now.wall_ms,
-        members=[_stored(member, common[0], left, group.topics) for member in members],
+        members=[_stored(member, common[0], group.topics) for member in members],
     )
     group.history.add(Event("downgraded", "", f"{len(members)} members of the classic protocol are left"))
     return Step([*tombstones(group.id, group.stored), GroupRecord(group.id, value)])
@@ -178,7 +178,9 @@ def group_protocols(members: Iterable[Member]) -> list[list[str]]:
     ]
 
 
-def _stored(member: Member, protocol: str, left: Stored, topics: Topics) -> MemberMetadata:
+def _stored(member: Member, protocol: str, topics: Topics) -> MemberMetadata:
+    """With what it may still have, not with what was meant for it: a group that changes again before the member has
+    joined must not take that for free."""
     classic = member.about.classic
     if classic is None:
         raise RuntimeError(f"member {member.id!r} does not speak the classic protocol")
@@ -191,7 +193,7 @@ def _stored(member: Member, protocol: str, left: Stored, topics: Topics) -> Memb
         rebalance_timeout=member.about.rebalance_timeout_ms,
         session_timeout=classic.session_timeout_ms,
         subscription=metadata,
-        assignment=_assignment(left.targets.get(member.id, NOTHING), metadata, topics),
+        assignment=_assignment({*member.current.assigned, *member.current.pending}, metadata, topics),
     )
 
 

@@ -275,3 +275,20 @@ def test_a_failover_before_the_rebalance_of_who_is_left_does_not_forget_it() -> 
     assert driver.state.groups["g"].kind == "classic"
     rounds(driver, [old], [])
     assert old.owned == [0, 1, 2, 3]
+
+
+@pytest.mark.invariant("G7")
+def test_what_a_classic_member_has_yet_to_give_up_is_not_free_after_two_changes() -> None:
+    """The new member leaves and another comes, all before the classic one has heard of anything."""
+    driver = driver_with()
+    old = Classic(driver)
+    rounds(driver, [old], [])
+    assert old.owned == [0, 1, 2, 3]
+    brief, next_one = Consumer(driver, "brief"), Consumer(driver, "next")
+    brief.beat()
+    brief.leave()
+    assert driver.state.groups["g"].kind == "classic"
+    next_one.beat()
+    assert not next_one.owned
+    rounds(driver, [old], [next_one])
+    assert (len(old.owned), len(next_one.owned)) == (2, 2)
