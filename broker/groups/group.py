@@ -127,7 +127,6 @@ class Group:
         """A group that was made of one of the consumer protocol begins with a rebalance."""
         if self._unknown_members:
             self.restore(now)
-            self._prepare(now, Step())
 
     def restore(self, now: Instant) -> None:
         """Become what the log has: after loading, or where something could not be written."""
@@ -152,13 +151,14 @@ class Group:
         if self.members:
             self.state = GroupState.STABLE
             self.members.leader = stored.leader
+            if stored.leader is None:  # it was one of the consumer protocol: its rebalance is due
+                self._prepare(now, Step())
 
     def loaded(self, now: Instant) -> Step:
         """The log is read: go on from there."""
         step = Step()
         self.restore(now)
-        made_of_consumers = bool(self.members) and self.members.leader is None
-        if made_of_consumers or len(self.members) > self._options.max_size:
+        if self.state is GroupState.STABLE and len(self.members) > self._options.max_size:
             self._prepare(now, step)
         return step
 

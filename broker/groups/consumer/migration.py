@@ -162,7 +162,7 @@ def downgraded(group: ConsumerGroup, left: Stored, options: GroupOptions, now: I
         protocol_type=CONSUMER,
         generation=group.stored.epoch,
         protocol=common[0],
-        leader=None,  # whoever loads this begins the rebalance that is due
+        leader=None,  # so that whoever reads this begins the rebalance that is due
         current_state_timestamp=now.wall_ms,
         members=[_stored(member, common[0], group.topics) for member in members],
     )

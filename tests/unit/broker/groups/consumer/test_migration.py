@@ -292,3 +292,20 @@ def test_what_a_classic_member_has_yet_to_give_up_is_not_free_after_two_changes(
     assert not next_one.owned
     rounds(driver, [old], [next_one])
     assert (len(old.owned), len(next_one.owned)) == (2, 2)
+
+
+def test_an_assignment_that_could_not_be_written_after_the_change_is_asked_for_again() -> None:
+    driver = driver_with()
+    old = Classic(driver)
+    rounds(driver, [old], [])
+    new = Consumer(driver, "new")
+    rounds(driver, [old], [new])
+    new.leave()
+    driver.fail_writes = E.COORDINATOR_NOT_AVAILABLE
+    code = driver.heartbeat(old.id, old.generation)
+    assert code is E.REBALANCE_IN_PROGRESS
+    joined = driver.join(old.id, protocols=old.protocols()).response
+    assert driver.sync(old.id, joined.generation_id, {old.id: b""}).response is E.COORDINATOR_NOT_AVAILABLE
+    driver.fail_writes = None
+    rounds(driver, [old], [])
+    assert old.owned == [0, 1, 2, 3]
