@@ -20,7 +20,7 @@ for the log.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from struct import Struct as Layout
 from typing import Any
@@ -55,14 +55,14 @@ class Serve:
 class Answer:
     """Send this; the exchange goes on."""
 
-    frame: list[Buffer]
+    frame: list[Buffer] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Admit:
     """Send this; from the next frame on the client is `principal`."""
 
-    frame: list[Buffer]
+    frame: list[Buffer] = field(repr=False)
     principal: KafkaPrincipal
     mechanism: str
     session_lifetime_ms: int
@@ -75,7 +75,7 @@ class Admit:
 class Refuse:
     """Read nothing more, wait ``connection.failed.authentication.delay.ms``, send the frame if there is one, close."""
 
-    frame: list[Buffer] | None
+    frame: list[Buffer] | None = field(repr=False)
     reason: str
     """For the log. Holds nothing that the client sent."""
     failed: bool = True

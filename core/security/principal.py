@@ -2,7 +2,7 @@
 
 A subject is written as Java writes it (RFC 2253), so that access rules made for Kafka go on to match: nine
 attributes by name, all others as ``OID=#hex``. Then ``ssl.principal.mapping.rules`` are tried in order.
-Patterns are matched by RE2, in time linear in the name; what RE2 does not know (look-around, back
+Patterns are matched by RE2, which never backtracks; what RE2 does not know (look-around, back
 references in a pattern) is refused at the start.
 """
 
@@ -17,7 +17,7 @@ from cryptography.x509 import load_der_x509_certificate
 from rookery.core.security.sasl import user_problem
 
 RULES_MAX = 16 * 1024
-NAME_MAX = 16 * 1024
+NAME_MAX = 4096
 PATTERN_MEMORY_MAX = 1 << 20
 USER = "User"
 

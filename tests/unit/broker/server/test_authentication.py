@@ -153,7 +153,9 @@ def test_plain(version: int) -> None:
 def test_scram() -> None:
     talk, client = Talk(), ScramClient(SHA256, "alice", PASSWORD, "client")
     talk.handshake("SCRAM-SHA-256")
-    final = client.step(bytes(authenticated(talk.token(client.first())).auth_bytes))
+    challenge = talk.token(client.first())
+    assert repr(challenge) == "Answer()"
+    final = client.step(bytes(authenticated(challenge).auth_bytes))
     assert final is not None
     assert not talk.gate.admitted
     admit = talk.token(final)

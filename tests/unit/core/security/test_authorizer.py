@@ -104,7 +104,9 @@ def test_some_operations_imply_describe(operation: Op) -> None:
     assert may(both, Op.DESCRIBE), "to deny an operation denies nothing else"
 
 
-@pytest.mark.parametrize("operation", [Op.CREATE, Op.CLUSTER_ACTION, Op.IDEMPOTENT_WRITE, Op.DESCRIBE_CONFIGS])
+@pytest.mark.parametrize(
+    "operation", [Op.CREATE, Op.CLUSTER_ACTION, Op.IDEMPOTENT_WRITE, Op.DESCRIBE_CONFIGS]
+)
 def test_others_do_not(operation: Op) -> None:
     assert not may(by(acl(operation=operation)), Op.DESCRIBE)
 
@@ -238,7 +240,9 @@ NAMES = st.sampled_from(["a", "ab", "abc", "abd", "b", "*", "*a"])
 ACLS = st.builds(
     acl,
     st.sampled_from([ALLOW, ALLOW, DENY]),
-    st.sampled_from([Op.ALL, Op.READ, Op.WRITE, Op.ALTER_CONFIGS, Op.DESCRIBE, Op.DESCRIBE_CONFIGS, Op.CREATE]),
+    st.sampled_from(
+        [Op.ALL, Op.READ, Op.WRITE, Op.ALTER_CONFIGS, Op.DESCRIBE, Op.DESCRIBE_CONFIGS, Op.CREATE]
+    ),
     NAMES,
     principal=st.sampled_from([ALICE, BOB, EVERYBODY]),
     pattern=st.sampled_from([LITERAL, PREFIXED]),
@@ -248,7 +252,9 @@ ACLS = st.builds(
 QUESTIONS = st.tuples(
     st.sampled_from([ALICE, BOB, "Robot:r2", "User:root"]),
     st.sampled_from([HOST, "10.0.0.2", "10.0.0.3"]),
-    st.sampled_from([Op.READ, Op.WRITE, Op.ALTER_CONFIGS, Op.DESCRIBE, Op.DESCRIBE_CONFIGS, Op.CREATE, Op.DELETE]),
+    st.sampled_from(
+        [Op.READ, Op.WRITE, Op.ALTER_CONFIGS, Op.DESCRIBE, Op.DESCRIBE_CONFIGS, Op.CREATE, Op.DELETE]
+    ),
     st.sampled_from([TOPIC, GROUP]),
 )
 
@@ -266,7 +272,13 @@ def concerns(entry: AccessControlEntry, who: str, host: str) -> bool:
 
 
 def scan(
-    acls: Iterable[AccessControlEntry], everyone: bool, who: str, host: str, operation: int, type: int, name: str
+    acls: Iterable[AccessControlEntry],
+    everyone: bool,
+    who: str,
+    host: str,
+    operation: int,
+    type: int,
+    name: str,
 ) -> bool:
     """Kafka's definition, word by word."""
     implying = {
@@ -294,7 +306,9 @@ def scan_any(
     mine = [
         entry
         for entry in acls
-        if entry.resource_type == type and concerns(entry, who, host) and entry.operation in (operation, Op.ALL)
+        if entry.resource_type == type
+        and concerns(entry, who, host)
+        and entry.operation in (operation, Op.ALL)
     ]
     patterns = {
         permission: {(e.pattern_type, e.resource_name) for e in mine if e.permission_type == permission}

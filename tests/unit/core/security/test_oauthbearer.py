@@ -201,6 +201,18 @@ def test_every_changed_character_is_noticed() -> None:
             check_token(token[:place] + other + token[place + 1 :], KEYS, RULES, NOW_MS)
 
 
+@pytest.mark.parametrize(
+    ("alg", "key", "kid"),
+    [("RS256", RSA_KEY, "rsa"), ("PS256", RSA_KEY, "rsa"), ("ES256", EC_KEY, "ec"), ("EdDSA", ED_KEY, "ed")],
+)
+def test_signatures_of_any_size_are_refused_as_declared(alg: str, key: Any, kid: str) -> None:
+    head, body, _ = signed(alg=alg, key=key, kid=kid).split(".")
+    for size in (0, 1, 63, 64, 65, 255, 256, 257, 600):
+        for fill in (b"\0", b"\1", b"\xff"):
+            with pytest.raises(TokenError, match="signature"):
+                check_token(f"{head}.{body}.{b64(fill * size)}", KEYS, RULES, NOW_MS)
+
+
 @given(
     st.one_of(
         st.text(max_size=80), st.from_regex(r"[A-Za-z0-9_-]{0,30}\.[A-Za-z0-9_-]{0,30}\.[A-Za-z0-9_-]{0,30}")
