@@ -12,6 +12,7 @@ from rookery.core.config import node
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.records import PartitionChangeRecord
 from rookery.core.types import TopicPartition
+from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from rookery.core.wire.apis.offset_fetch import (
     OFFSET_FETCH,
     OffsetFetchRequest,
@@ -301,6 +302,21 @@ async def test_version_13_names_topics_by_id(broker: QuietBroker) -> None:
     unknown.topic_data[0].topic_id = type(topic.id)(int=99)
     answer = await talk.ask(PRODUCE, 13, unknown)
     assert answer.responses[0].partition_responses[0].error_code == E.UNKNOWN_TOPIC_ID
+    assert broker.partition("orders").log.end_offset == 2
+
+
+@pytest.mark.row(136)
+@pytest.mark.invariant("T1")
+async def test_without_a_transactional_id_idempotence_ends_with_the_session(broker: QuietBroker) -> None:
+    """Each start gets another producer id: what the last session sent cannot be recognised any more."""
+    await broker.create("orders")
+    talk, offsets = broker.talk(), []
+    start = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+    for _ in range(2):
+        session = await talk.ask(INIT_PRODUCER_ID, 5, start)
+        batch = batch_of(b"x", producer_id=session.producer_id, producer_epoch=session.producer_epoch, base_sequence=0)
+        offsets += [(await talk.produce("orders", batch)).base_offset for _ in range(2)]
+    assert offsets == [0, 0, 1, 1], "a retry within a session is stored once, the same record of the next one again"
     assert broker.partition("orders").log.end_offset == 2
 
 
