@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from rookery.broker.log.config import TopicLogConfig
 from rookery.broker.log.partition_log import PartitionLog
+from rookery.broker.log.producer_state import NOT_VERIFIED
 from rookery.core.disk import FileDisk
 from rookery.core.log import LogConfig, names
 from rookery.core.types import TopicPartition
@@ -43,8 +44,8 @@ def test_kafkas_tool_reads_our_snapshot_and_transaction_index(tmp_path: Path) ->
     log = PartitionLog.open(FileDisk(), folder, TP, TopicLogConfig(), now_ms=NOW)
     for n in range(7):
         log.append_as_leader(batch(2, producer_id=40, epoch=3, sequence=2 * n), 0, NOW)
-    log.append_as_leader(batch(3, producer_id=41, sequence=0, transactional=True), 0, NOW)
-    log.append_as_leader(batch(1, producer_id=42, sequence=5, transactional=True), 0, NOW)
+    log.append_as_leader(batch(3, producer_id=41, sequence=0, transactional=True), 0, NOW, NOT_VERIFIED)
+    log.append_as_leader(batch(1, producer_id=42, sequence=5, transactional=True), 0, NOW, NOT_VERIFIED)
     aborted = build_marker(EndMarker(False, 9), producer_id=41, producer_epoch=0, timestamp=NOW)
     log.append_own(aborted, 0, NOW)
     log.close()
