@@ -123,7 +123,8 @@ class Driver:
         self._role: RoleChange | None = None
         self._not_leading = asyncio.Event()
         self._not_leading.set()
-        self._leaderless_since: float | None = None
+        self._leaderless_since: float | None = clock.monotonic()
+        """A node that has just started knows no leader, even if it elects itself before it says anything."""
         self._missing: list[int] = []
         self._writing_snapshot = False
 
