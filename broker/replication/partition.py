@@ -60,7 +60,7 @@ class BrokerFacts(Protocol):
         """The registered epoch of a broker that is alive and not stopping; None for every other."""
 
 
-class Alone:
+class SingleBroker:
     """A broker without others: nobody joins."""
 
     broker_epoch = -1
@@ -73,7 +73,7 @@ class Alone:
         return None
 
 
-ALONE = Alone()
+SINGLE_BROKER = SingleBroker()
 
 
 class Storage(Protocol):
@@ -119,7 +119,7 @@ class Partition:
         *,
         node_id: int,
         wake: Callable[["Partition"], None],
-        brokers: BrokerFacts = ALONE,
+        brokers: BrokerFacts = SINGLE_BROKER,
         storage: Storage = PAGE_CACHE,
     ) -> None:
         self.topic_id = topic_id
