@@ -15,8 +15,8 @@ An API that is not allowed is known by its key: its body is not parsed. The numb
 the table, as every mechanism ends after a fixed number of steps; their size by
 ``sasl.server.max.receive.size``; the time by `deadline_ms`.
 
-The client hears that its credentials are invalid, and with which mechanism; why stands in `Refuse.reason`,
-for the log.
+The client learns that its credentials are invalid, and with which mechanism; the reason is in
+`Refuse.reason`, for the log.
 """
 
 from collections.abc import Callable, Mapping

@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from rookery.broker.quotas.client_quotas import Who
+from rookery.broker.server.access import OPEN, Access, Guard
 from rookery.core.errors import ErrorCode
+from rookery.core.security.principal import ANONYMOUS, KafkaPrincipal
 from rookery.core.wire.primitives import Buffer
 
 if TYPE_CHECKING:
@@ -14,15 +16,23 @@ if TYPE_CHECKING:
 class Client:
     """The other end of one connection."""
 
-    __slots__ = ("address", "listener", "principal", "software_name", "software_version")
+    __slots__ = ("_guard", "access", "address", "listener", "principal", "software_name", "software_version")
 
-    def __init__(self, listener: str, address: str, principal: str = "User:ANONYMOUS") -> None:
+    def __init__(
+        self, listener: str, address: str, principal: KafkaPrincipal = ANONYMOUS, guard: Guard | None = None
+    ) -> None:
         self.listener = listener
-        """Name of the listener it came in by; decides which addresses it is told."""
+        """Name of the listener it came in by; decides which advertised addresses it gets."""
         self.address = address
-        self.principal = principal
+        self._guard = guard
+        self.identify(principal)
         self.software_name = "unknown"
         self.software_version = "unknown"
+
+    def identify(self, principal: KafkaPrincipal) -> None:
+        """From now on the client is `principal`, with what that one may do."""
+        self.principal = principal
+        self.access: Access = OPEN if self._guard is None else self._guard.access(principal, self.address)
 
 
 class Call:
@@ -42,7 +52,15 @@ class Call:
     @property
     def who(self) -> Who:
         """Whose quotas it counts for."""
-        return Who(self.client.principal.removeprefix("User:"), self.client_id or "")
+        return Who(self.client.principal.name, self.client_id or "")
+
+    @property
+    def access(self) -> Access:
+        """What the caller may do."""
+        access = self.client.access
+        if access.restricted:
+            access.serving(self.route.name)
+        return access
 
     def error(self, code: ErrorCode) -> None:
         """Count an error that the answer will carry."""

@@ -23,15 +23,17 @@ from typing import Any, Protocol
 
 from rookery.broker.quotas.charges import charge
 from rookery.broker.quotas.client_quotas import ClientQuotas
+from rookery.broker.server.access import Guard
 from rookery.broker.server.client import Awaited, Call, Client
 from rookery.broker.server.dispatch import Broken, Dispatch, Refused
 from rookery.broker.server.memory import RequestMemory
+from rookery.broker.server.newcomers import Newcomers
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics
 from rookery.broker.server.settings import ConnectionLimits, ServerSettings
 from rookery.broker.server.sweep import Sweep
 from rookery.core.clock import Scheduler, Timer
-from rookery.core.event_logging import get_logger
+from rookery.core.event_logging import SparingLogger, get_logger
 from rookery.core.wire.framing import FrameReader
 from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.write_pause import HELD_UP_S, WritePause
@@ -83,8 +85,41 @@ class Shared:
     quotas: ClientQuotas
     write_pause: WritePause = field(default_factory=WritePause)
     """While it lasts nobody is served: a slow device must not cost the node its place in the cluster."""
+    guard: Guard | None = None
+    """None: no authorizer, everything is allowed."""
+    reserved: str = ""
+    """The listener between brokers, if clients have others: its connections find room when all places are taken."""
     open: dict["Connection", None] = field(default_factory=dict)
+    handshakes: Newcomers = field(init=False)
+    """Handshakes of TLS under way."""
+    unauthenticated: Newcomers = field(init=False)
+    """Connections of SASL listeners whose client is not known yet."""
+    sparing: SparingLogger = field(init=False)
+    """For what a stranger can make happen as often as it likes."""
     _emptied: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.handshakes = Newcomers(self._newcomers_max)
+        self.unauthenticated = Newcomers(self._newcomers_max)
+        self.sparing = SparingLogger(_log, self.clock)
+
+    def _newcomers_max(self) -> tuple[int, int]:
+        return self.settings.unauthenticated_max, self.settings.unauthenticated_per_ip_max
+
+    def admit(self, listener: str, address: str) -> str | None:
+        """Count a connection, or name the option that forbids it."""
+        return self.limits.admit(address, self._make_room if listener == self.reserved else None)
+
+    def _make_room(self) -> bool:
+        """End the connection of a client that has been silent for the longest time; false if there is none."""
+        longest = min(
+            (each for each in self.open if each.listener != self.reserved and not each.is_closed),
+            key=lambda each: each.active_at,
+            default=None,
+        )
+        if longest is not None:
+            longest.give_way("max.connections is reached, and a broker needs the place")
+        return longest is not None
 
     def closed(self, connection: "Connection") -> None:
         self.open.pop(connection, None)
@@ -135,26 +170,35 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         self._transport = transport
         address = _address(transport.get_extra_info("peername"))
-        self.client = Client(self._listener, address)
-        refusal = self._shared.limits.admit(address)
+        self.client = Client(self._listener, address, guard=self._shared.guard)
+        refusal = self._admit(address)
         if refusal is not None:
             self._closed = self._may_be_held = True
-            _log.warning("connection.refused", peer=address, listener=self._listener, limit=refusal)
+            self._shared.sparing.warning("connection.refused", listener=self._listener, peer=address, limit=refusal)
             transport.abort()
             return
         self._slot = self._shared.sweep.add(self)
         self._shared.open[self] = None
         self._active_at = self._clock()
         transport.set_write_buffer_limits(self._high_water)
-        delay_ms = self._quotas.connected(address) if self._quotas.connections_limited else 0
+        delay_ms = self._pause_ms(address) if self._quotas.connections_limited else 0
         if delay_ms:
             self._turn_away(delay_ms / 1000)
+
+    def _admit(self, address: str) -> str | None:
+        """Count the connection, or name the option that forbids it."""
+        return self._shared.admit(self._listener, address)
+
+    def _pause_ms(self, address: str) -> int:
+        """How long a new connection has to wait, because too many came from there."""
+        return self._quotas.connected(address)
 
     def _turn_away(self, seconds: float) -> None:
         """Too many connect from this address: not served, and closed only after a while, to slow them down."""
         self._closed = self._may_be_held = True
         limit = "connection_creation_rate"
-        _log.warning("connection.refused", peer=self.client.address, listener=self._listener, limit=limit)
+        peer, sparing = self.client.address, self._shared.sparing
+        sparing.warning("connection.refused", listener=self._listener, peer=peer, limit=limit)
         self._resting = self._shared.scheduler.call_later(seconds, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -299,7 +343,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out += segments
         self._unsent += size
         if self._unsent > self._high_water:
-            self._write()  # the transport tells at once when it has enough
+            self._write()  # the transport calls pause_writing at once when it has enough
         return handled
 
     def _charge(self, call: Call, size: int, response: Any, seconds: float) -> Any:
@@ -464,6 +508,25 @@ class Connection(asyncio.BufferedProtocol):
             self._frames.shrink()
 
     @property
+    def listener(self) -> str:
+        return self._listener
+
+    @property
+    def active_at(self) -> float:
+        """When it was last served."""
+        return self._active_at
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def give_way(self, reason: str) -> None:
+        """Others need its place."""
+        peer, sparing = self.client.address, self._shared.sparing
+        sparing.warning("connection.dropped", listener=self._listener, peer=peer, reason=reason)
+        self.abort()
+
+    @property
     def is_busy(self) -> bool:
         """Whether a request is arriving or an answer is awaited."""
         return bool(self._queue or self._frames.buffered)
@@ -495,11 +558,12 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse(self, reason: str) -> None:
         """The client's fault: say so once, and drop the connection."""
         self._flush(self._clock())
-        _log.warning("connection.dropped", peer=self.client.address, listener=self._listener, reason=reason)
+        peer, sparing = self.client.address, self._shared.sparing
+        sparing.warning("connection.dropped", listener=self._listener, peer=peer, reason=reason)
         self.close() if self._unwritable_until is None else self.abort()
 
     def _broken(self, call: Call, error: BaseException) -> None:
-        """Our fault. No answer is honest: a producer that is told of an unknown error may drop or repeat what
+        """Our fault. No answer is honest: a producer that gets an unknown error may drop or repeat what
         was written, while a lost connection makes it ask again."""
         peer, api = self.client.address, call.route.name
         _log.exception("request.failed", error, peer=peer, api=api, version=call.version)

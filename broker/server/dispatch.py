@@ -4,7 +4,8 @@ Each handler declares the API it serves, the versions it serves it in, and the l
 answer to ApiVersions is derived from that, so nothing is offered that is not there. A handler is a plain
 function of (request, call): it returns the response, or a `Pending` when it has to wait, or None when there
 is nothing to answer. A handler written as a coroutine runs as a task of the server; the connection waits
-for it like for any other `Pending`.
+for it like for any other `Pending`. A handler whose answers are the same for all clients may encode them itself,
+with a method `writer(version)`.
 """
 
 import inspect
@@ -21,6 +22,8 @@ from rookery.core.wire.served import Served
 
 PRODUCE_KEY = 0
 API_VERSIONS_KEY = 18
+BYTES_MAX = 8 * 1024 * 1024
+"""Of a request without records. Every element of its lists becomes an object many times as large."""
 _PLAIN = Layout(">ii")  # a response's size and correlation id
 _TAGGED = Layout(">iix")  # and no tagged fields
 
@@ -50,7 +53,8 @@ class Route:
     """One row of the table."""
 
     __slots__ = (
-        "_forms", "api", "first", "handle", "is_async", "last", "metrics", "name", "readers", "served", "writes",
+        "_forms", "_writer", "api", "first", "handle", "is_async", "last", "metrics", "name", "readers", "served",
+        "writes",
     )  # fmt: skip
 
     def __init__(self, handler: Handler, metrics: RouteMetrics) -> None:
@@ -63,6 +67,7 @@ class Route:
         self.metrics = metrics
         self.writes = self.api.key == PRODUCE_KEY
         self.readers = self.api.request_readers
+        self._writer = getattr(handler, "writer", self.api.response_writers.__getitem__)
         self._forms: dict[int, tuple[Layout, Callable[[Any], list[Buffer]]]] = {}  # by version
 
     def answer(self, version: int, correlation_id: int, response: Any) -> tuple[list[Buffer], int]:
@@ -76,12 +81,14 @@ class Route:
         else:
             size = header.size + sum(map(len, segments))
             segments.insert(0, header.pack(size - 4, correlation_id))
+            while not segments[-1]:  # asyncio's transport would stay busy with it, since Python 3.12
+                segments.pop()
         return segments, size
 
     def _form(self, version: int) -> tuple[Layout, Callable[[Any], list[Buffer]]]:
         """How an answer of this version is written."""
         header = _TAGGED if self.api.header_flexible(version) else _PLAIN
-        form = self._forms[version] = header, self.api.response_writers[version]
+        form = self._forms[version] = header, self._writer(version)
         return form
 
 
@@ -101,6 +108,10 @@ class Dispatch:
     def served(self) -> tuple[Served, ...]:
         return tuple(route.served for route in self._routes.values())
 
+    def route(self, key: int) -> Route:
+        """The row of one API; KeyError if it is not served."""
+        return self._routes[key]
+
     def call(self, frame: Buffer, client: Client) -> tuple[Call, Any]:
         """Serve one request: what it is, and what its handler returned. What the frame holds is valid only
         until this returns. Raises Refused or WireError where there is no decodable answer."""
@@ -108,6 +119,8 @@ class Dispatch:
         route = self._routes.get(key)
         if route is None:
             raise Refused(f"api key {key} is not served")
+        if len(frame) > BYTES_MAX and key != PRODUCE_KEY:
+            raise Refused(f"{route.name} of {len(frame)} bytes: {BYTES_MAX} may be")
         request = None  # ApiVersions in a version from the future: its answer says so
         if route.first <= version <= route.last:
             request = route.readers[version](frame, position)

@@ -51,7 +51,7 @@ class RequestMemory:
         self._resume()
 
     def may_go_on(self, sender: Sender) -> bool:
-        """Whether it may send more now; if not, it is told when it may. First come, first served."""
+        """Whether it may send more now; if not, it is notified when it may. First come, first served."""
         if not self._is_used_up() or self._turn is sender:
             return True
         if self._turn is None:

@@ -1,28 +1,28 @@
 """The server: listeners, the connections they accept, and the tasks of requests that go elsewhere."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from ssl import SSLContext
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 from rookery.broker.quotas.client_quotas import ClientQuotas
+from rookery.broker.server.access import Guard
 from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.dispatch import Dispatch, Handler, StartTask
 from rookery.broker.server.memory import RequestMemory
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics
+from rookery.broker.server.secured import Door, Protection, publish_authentication, secured
 from rookery.broker.server.settings import ConnectionLimits, ServerSettings
 from rookery.broker.server.sweep import Sweep
-from rookery.broker.server.tls import server_context
 from rookery.core.config.listeners import Listener
 from rookery.core.config.options import ConfigError
 from rookery.core.event_logging import get_logger
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import Listening, Network
-from rookery.core.net.tls import Tls
 from rookery.core.service import Service
 
 _log = get_logger("broker.server")
@@ -32,9 +32,11 @@ SWEEP_ROUND_S_MAX = 5.0
 DRAIN_S = 5.0
 
 
-def _check_protocol(listener: Listener, tls: SSLContext | None) -> None:
+def _check_protocol(listener: Listener, protection: Protection | None) -> None:
     """Raise ConfigError rather than serve a listener less safely than it was configured."""
-    if listener.protocol != "PLAINTEXT" and (listener.protocol != "SSL" or tls is None):
+    tls = protection is not None and protection.tls is not None
+    sasl = protection is not None and protection.sasl is not None
+    if listener.speaks_tls != tls or listener.speaks_sasl != sasl:
         pair = f"{listener.name}:{listener.protocol}"
         raise ConfigError("listener.security.protocol.map", pair, "this broker cannot speak it as configured")
 
@@ -81,15 +83,19 @@ class Server(Service):
         network: Network,
         metrics: Metrics,
         backlog: int = 50,
-        tls: Tls | None = None,
+        protections: Mapping[str, Protection] = MappingProxyType({}),
         quotas: ClientQuotas | None = None,
+        guard: Guard | None = None,
+        inter_broker: str = "",
     ) -> None:
-        """`tls` is what listeners show whose protocol is SSL; without it there can be no such listener. Without
-        `quotas` no client is held."""
+        """`protections` are for listeners with SSL or SASL, by name: there can be no such listener without. Without
+        `quotas` no client is held. Without `guard` everybody may do everything. `inter_broker` is the listener by which
+        other brokers come."""
         self._listeners = tuple(listeners)
-        self._tls = server_context(tls) if tls is not None else None
+        self._protections = dict(protections)
         for listener in self._listeners:
-            _check_protocol(listener, self._tls)
+            _check_protocol(listener, self._protections.get(listener.name))
+        publish_authentication(metrics, self._protections)
         self._network = network
         self._backlog = backlog
         self._tasks = RequestTasks()
@@ -98,11 +104,21 @@ class Server(Service):
         self.limits = ConnectionLimits(settings)
         self.memory = RequestMemory(settings.queued_request_bytes_max, perf_counter)
         self.quotas = quotas or ClientQuotas(perf_counter)
+        self.guard = guard
         self.settings = settings
+        self._reserved = inter_broker if len(self._listeners) > 1 else ""
         self.dispatch = Dispatch(handlers(self._tasks.start), self.requests, self._tasks.start)
         self._shared: Shared | None = None
         self.requests.publish(metrics)
         metrics.read_value(CONNECTIONS, "Open connections.", lambda: self.limits.count)
+        for event, text in (("refused", "limits of connections refused"), ("dropped", "the broker ended for a fault")):
+            metrics.read(
+                f"rookery_connections_{event}",
+                f"Connections that {text}.",
+                partial(self._happened, f"connection.{event}"),
+                labels=("listener",),
+                kind="counter",
+            )
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -119,6 +135,8 @@ class Server(Service):
             self.requests,
             perf_counter,
             self.quotas,
+            guard=self.guard,
+            reserved=self._reserved,
         )
         self._shared = shared
         sweep.start()
@@ -126,20 +144,25 @@ class Server(Service):
             await self._listen(shared, listener)
 
     async def _listen(self, shared: Shared, listener: Listener) -> None:
-        bind = listener.bind
+        bind, protection = listener.bind, self._protections.get(listener.name)
+        door = Door(listener.name, protection, shared) if protection is not None and protection.tls else None
         try:
             listening = await self._network.listen(
-                partial(Connection, shared, listener.name),
+                secured(shared, listener.name, protection),
                 bind.host,
                 bind.port,
                 self._backlog,
-                self._tls if listener.protocol == "SSL" else None,
+                door,
             )
         except OSError as error:
             raise OSError(error.errno, f"cannot listen on {bind}: {error.strerror or error}") from error
         self._listening[listener.name] = listening
         host, port = listening.address
         _log.info("server.listening", listener=listener.name, host=host, port=port)
+
+    def _happened(self, event: str) -> list[tuple[tuple[str, ...], float]]:
+        counts = self._shared.sparing.counts(event) if self._shared is not None else {}
+        return [((listener.name,), counts.get(listener.name, 0)) for listener in self._listeners]
 
     @property
     def connections(self) -> list[Connection]:

@@ -1,9 +1,9 @@
 """The options of the request path, read once from the node's settings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from rookery.core.config import node
+from rookery.core.config import node, security
 from rookery.core.config.options import INT_MAX, ConfigError, Settings
 
 
@@ -19,6 +19,8 @@ class ServerSettings:
     connections_max: int = INT_MAX
     connections_per_ip_max: int = INT_MAX
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    unauthenticated_max: int = 2000
+    unauthenticated_per_ip_max: int = 500
     connections_idle_ms_max: int = 600_000
     frame_timeout_ms: int = 30_000
     response_bytes_high_water: int = 1 << 20
@@ -33,6 +35,8 @@ class ServerSettings:
             connections_max=settings[node.MAX_CONNECTIONS],
             connections_per_ip_max=settings[node.MAX_CONNECTIONS_PER_IP],
             connections_per_ip_overrides=_overrides(settings[node.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
+            unauthenticated_max=settings[security.MAX_UNAUTHENTICATED_CONNECTIONS],
+            unauthenticated_per_ip_max=settings[security.MAX_UNAUTHENTICATED_CONNECTIONS_PER_IP],
             connections_idle_ms_max=settings[node.CONNECTIONS_MAX_IDLE_MS],
             frame_timeout_ms=settings[node.FRAME_TIMEOUT_MS],
         )
@@ -57,17 +61,18 @@ class ConnectionLimits:
         self._by_ip: dict[str, int] = {}
         self.count = 0
 
-    def admit(self, ip: str) -> str | None:
-        """Count one more from `ip`; or, when it may not come in, the option that forbids it."""
+    def admit(self, ip: str, make_room: Callable[[], bool] | None = None) -> str | None:
+        """Count one more from `ip`; or, when it may not come in, the option that forbids it. When all places are taken
+        `make_room` may free one, and says whether it did."""
         settings = self.settings
-        if self.count >= settings.connections_max:
-            return f"max.connections={settings.connections_max}"
         here = self._by_ip.get(ip, 0)
         override = settings.connections_per_ip_overrides.get(ip)
         if override is not None and here >= override:
             return f"max.connections.per.ip.overrides={ip}:{override}"
         if override is None and here >= settings.connections_per_ip_max:
             return f"max.connections.per.ip={settings.connections_per_ip_max}"
+        if self.count >= settings.connections_max and (make_room is None or not make_room()):
+            return f"max.connections={settings.connections_max}"
         self.count += 1
         self._by_ip[ip] = here + 1
         return None

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 from uuid import UUID
@@ -34,8 +35,10 @@ from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataR
 from rookery.core.wire.schema import Struct
 
 RETRY_PAUSE_S = 0.1
+LOOKUP_TIMEOUT_S = 10.0
+"""Longest wait for a node that is asked for nodes, leaders or coordinators: another one can answer as well."""
 UNKNOWN_TOPIC = (UnknownTopicOrPartitionError, UnknownTopicIdError)
-"""What a node answers that has not heard yet of a partition it leads."""
+"""The answer of a node that has not yet received the metadata of a partition it leads."""
 
 Req = TypeVar("Req", bound=Struct)
 Resp = TypeVar("Resp", bound=Struct)
@@ -43,7 +46,12 @@ T = TypeVar("T")
 
 
 class BootstrapError(Exception):
-    """None of the addresses given could be reached; the message has each one's reason."""
+    """None of the addresses could be reached; `tried` and the message have the reason of each."""
+
+    def __init__(self, tried: Mapping[str, str]) -> None:
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in tried.items())
+        super().__init__(f"no node could be reached; {reasons}")
+        self.tried = dict(tried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """One partition as a node told of it; `leader` is -1 while there is none."""
+    """One partition as reported by a node; `leader` is -1 while there is none."""
 
     index: int
     leader: int
@@ -84,14 +92,14 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """The cluster as one node told of it."""
+    """The cluster as reported by one node."""
 
     cluster_id: str = ""
     controller_id: int = -1
     nodes: Mapping[int, Node] = field(default_factory=dict)
     topics: Mapping[str, TopicView] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
-    """Topics that were asked for and cannot be told of, with the error code."""
+    """Requested topics that the node cannot describe, with the error code."""
 
 
 def metadata_of(response: MetadataResponse) -> ClusterMetadata:
@@ -153,12 +161,14 @@ class Cluster:
         request_timeout_s: float = 30.0,
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
-        self.peers = Peers(client_id, network=network, security=security, limits=limits)
+        self.separate_peers = partial(Peers, client_id, network=network, security=security, limits=limits)
+        """Makes further connections for whoever lets requests wait at the nodes; who makes them closes them."""
+        self.peers = self.separate_peers()
         self._turn = 0
         self._coordinators: dict[tuple[CoordinatorKind, str], Node] = {}
         self.request_timeout_s = request_timeout_s
         self.on_retry: Callable[[Exception], None] = lambda _error: None
-        """Hears of each failure that is waited out."""
+        """Called with each failure that is retried."""
         self.view = ClusterMetadata()
 
     async def __aenter__(self) -> "Cluster":
@@ -176,12 +186,14 @@ class Cluster:
         """Ask for the nodes and some topics (None: all); the view keeps what else was known of topics."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         response = await self.ask_any(
-            METADATA, MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+            METADATA,
+            MetadataRequest(topics=wanted, allow_auto_topic_creation=create),
+            timeout_s=LOOKUP_TIMEOUT_S,
         )
-        told = metadata_of(response)
-        known = {} if topics is None else {n: t for n, t in self.view.topics.items() if n not in told.errors}
+        received = metadata_of(response)
+        known = {} if topics is None else {n: t for n, t in self.view.topics.items() if n not in received.errors}
         self.view = ClusterMetadata(
-            told.cluster_id, told.controller_id, told.nodes, {**known, **told.topics}, told.errors
+            received.cluster_id, received.controller_id, received.nodes, {**known, **received.topics}, received.errors
         )
         return self.view
 
@@ -203,7 +215,7 @@ class Cluster:
         """A partition's view; an error if there is no such partition."""
         view = (await self.topic(topic)).partitions.get(index)
         if view is None:
-            self.forget(topic)  # told by a node that had not heard of it; the next look asks again
+            self.forget(topic)  # the node that answered was behind; the next look-up asks again
             raise UnknownTopicOrPartitionError(f"{topic!r} has no partition {index}")
         return view
 
@@ -247,20 +259,22 @@ class Cluster:
         timeout_s = timeout_s or self.request_timeout_s
         return await self.peers.ask(node.endpoint, api, request, timeout_s=timeout_s, at_most=at_most)
 
-    async def ask_any(self, api: Api[Req, Resp], request: Req, *, at_most: int | None = None) -> Resp:
+    async def ask_any(
+        self, api: Api[Req, Resp], request: Req, *, at_most: int | None = None, timeout_s: float | None = None
+    ) -> Resp:
         """Ask the first node that answers: known ones first, in turn, then the bootstrap addresses."""
+        timeout_s = min(timeout_s or self.request_timeout_s, self.request_timeout_s)
         known = [node.endpoint for node in self.view.nodes.values()]
         first = self._turn % (len(known) or 1)
-        reasons = []
+        tried: dict[str, str] = {}
         for address in dict.fromkeys([*known[first:], *known[:first], *self._bootstrap]):
             try:
-                timeout_s = self.request_timeout_s
                 return await self.peers.ask(address, api, request, timeout_s=timeout_s, at_most=at_most)
             except (OSError, ConnectionLostError) as error:
                 host, port = address
-                reasons.append(f"{host}:{port}: {error}")
+                tried[f"{host}:{port}"] = str(error)
                 self.turn()
-        raise BootstrapError("no node could be reached; " + "; ".join(reasons))
+        raise BootstrapError(tried)
 
     async def coordinator(self, kind: CoordinatorKind, key: str, *, timeout_s: float = 30.0) -> Node:
         """The node that coordinates a group, a transactional id or a share partition; waits while there is none."""
@@ -270,7 +284,7 @@ class Cluster:
 
         async def attempt() -> Node:
             request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-            found = _only(await self.ask_any(FIND_COORDINATOR, request))
+            found = _only(await self.ask_any(FIND_COORDINATOR, request, timeout_s=LOOKUP_TIMEOUT_S))
             check(found.error_code, f"the coordinator of {key!r}", found.error_message)
             return Node(found.node_id, found.host, found.port)
 

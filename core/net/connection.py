@@ -5,7 +5,8 @@ follower appends is never copied. `request` is the awaitable form and keeps its 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
 from rookery.core.net.conversation import Conversation, Receive
@@ -36,7 +37,11 @@ class Connection(asyncio.BufferedProtocol):
         self._failure: BaseException | None = None
         self._writable = asyncio.Event()
         self._writable.set()
+        self._authenticated = asyncio.Event()  # not while authenticating again
+        self._authenticated.set()
         self.on_lost: Callable[[], None] | None = None
+        self._renewal: asyncio.Task[None] | None = None
+        self._held: deque[tuple[Api[Any, Any], int, Struct, Receive, bool]] | None = None  # while authenticating again
 
     @classmethod
     async def open(
@@ -78,7 +83,9 @@ class Connection(asyncio.BufferedProtocol):
         """The highest version that both sides speak."""
         return self._conversation.version_for(api, at_most)
 
-    async def request(self, api: Api[Req, Resp], version: int, request: Req, timeout_s: float) -> Resp:
+    async def request(
+        self, api: Api[Req, Resp], version: int, request: Req, timeout_s: float, *, authenticates: bool = False
+    ) -> Resp:
         """Send and wait for the answer. A node that does not answer in time is given up: the connection closes."""
         answered: asyncio.Future[Resp] = asyncio.get_running_loop().create_future()
 
@@ -90,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 answered.set_result(response)
 
-        self.call(api, version, request, receive, keep=True)
+        (self._send if authenticates else self.call)(api, version, request, receive, keep=True)
         try:
             async with asyncio.timeout(timeout_s):
                 return await answered
@@ -104,6 +111,14 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         """Send; `receive(response, None)` or `receive(None, error)` is called when the outcome is there. Unless
         `keep` is set, what the response holds is valid only during that call."""
+        if self._held is not None:
+            self._held.append((api, version, request, receive, keep))
+            return
+        self._send(api, version, request, receive, keep=keep)
+
+    def _send(
+        self, api: Api[Any, Any], version: int, request: Struct, receive: Receive, *, keep: bool
+    ) -> None:
         if self._transport is None or self._transport.is_closing():
             receive(None, self._lost())
             return
@@ -114,12 +129,33 @@ class Connection(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(timeout_s):
                 await self._writable.wait()
+                await self._authenticated.wait()
         except TimeoutError:
             self.close()
             raise ConnectionLostError(f"{self.address} took nothing for {timeout_s:g} s") from None
         if self._transport is None or self._transport.is_closing():
             raise self._lost()
         self._transport.writelines(self._conversation.send_only(api, version, request))
+
+    def renew_after(self, seconds: float, authenticate: Callable[[], Awaitable[None]]) -> None:
+        """Authenticate again after some time; requests that come meanwhile wait. If it fails the connection closes."""
+
+        async def renew() -> None:
+            await asyncio.sleep(seconds)
+            self._held = deque()
+            self._authenticated.clear()
+            try:
+                await authenticate()  # sets up the next renewal
+            except Exception as error:  # of whoever gives out tokens, too
+                self._failure = self._failure or error
+                self.close()
+            finally:
+                held, self._held = self._held, None
+                self._authenticated.set()
+                for api, version, request, receive, keep in held or ():
+                    self._send(api, version, request, receive, keep=keep)
+
+        self._renewal = asyncio.get_running_loop().create_task(renew(), name=f"renew {self.address}")
 
     @property
     def closed(self) -> bool:
@@ -131,8 +167,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._conversation.waiting
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        transport = self._transport
+        if transport is None:
+            return
+        if transport.get_extra_info("ssl_object") is not None and not transport.get_write_buffer_size():
+            transport.abort()  # a farewell of TLS would outlive the loop of a program that ends
+        else:
+            transport.close()
 
     # --- asyncio's side -------------------------------------------------------------------------------------
 
@@ -154,11 +195,13 @@ class Connection(asyncio.BufferedProtocol):
         except WireError as error:
             self._failure = error
             if self._transport is not None:
-                self._transport.abort()  # not close: who waits is told now, whatever is left to be sent
+                self._transport.abort()  # not close: callers get the error now, whatever is left to be sent
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._failure = self._failure or exc
         self._writable.set()
+        if self._renewal is not None:
+            self._renewal.cancel()
         self._conversation.fail(self._lost())
         if self.on_lost is not None:
             self.on_lost()

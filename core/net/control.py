@@ -14,7 +14,7 @@ from typing import Protocol
 import grpc
 import grpc.aio
 
-from rookery.core.net.tls import Tls
+from rookery.core.net.tls import CurrentTls, Tls
 
 MESSAGE_BYTES_MAX = 16 << 20
 KEEPALIVE_MS = 2_000
@@ -88,7 +88,7 @@ def name_is_unknown(error: Exception) -> bool:
     return "resol" in (error.details() or "")
 
 
-def bind(server: grpc.aio.Server, address: str, tls: Tls | None = None) -> int:
+def bind(server: grpc.aio.Server, address: str, tls: CurrentTls | None = None) -> int:
     """Listen on `address` and return the port; raises OSError with the address when it cannot be had."""
     try:
         if tls is None:
@@ -102,14 +102,49 @@ def bind(server: grpc.aio.Server, address: str, tls: Tls | None = None) -> int:
     return port
 
 
-def _server_credentials(tls: Tls) -> grpc.ServerCredentials:
+def _server_credentials(tls: CurrentTls) -> grpc.ServerCredentials:
+    """Each handshake shows, and trusts, what holds at its time."""
+    exchange = Exchange(tls)
+    exchange.happened()
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        return _configuration(tls.current) if exchange.happened() else None
+
+    first = tls.current
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(first),
+        fetch,  # type: ignore[arg-type]  # None is allowed, and means: as before
+        require_client_authentication=first.client_auth == "required",
+    )
+
+
+def _configuration(tls: Tls) -> grpc.ServerCertificateConfiguration:
     if tls.key is None or tls.chain is None:
         raise ValueError("a TLS server needs a key and a certificate chain (ssl.keystore.*)")
-    return grpc.ssl_server_credentials(
-        [(tls.key, tls.chain)],
-        root_certificates=None if tls.client_auth == "none" else tls.trusted,
-        require_client_auth=tls.client_auth == "required",
+    return grpc.ssl_server_certificate_configuration(
+        [(tls.key, tls.chain)], root_certificates=None if tls.client_auth == "none" else tls.trusted
     )
+
+
+class Exchange:
+    """Notices that certificates were exchanged: channels that were opened before show the old ones when they connect
+    again, so their owner drops them. They end with the calls that still use them."""
+
+    def __init__(self, tls: CurrentTls | None) -> None:
+        self._tls = tls
+        self._seen: Tls | None = None
+
+    @property
+    def current(self) -> Tls | None:
+        """What holds now; None without TLS."""
+        return None if self._tls is None else self._tls.current
+
+    def happened(self) -> bool:
+        """Whether it did since the last question."""
+        if self._tls is None or self._tls.current is self._seen:
+            return False
+        self._seen = self._tls.current
+        return True
 
 
 class Control(Protocol):

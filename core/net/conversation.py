@@ -87,7 +87,7 @@ class Conversation:
 
     def _answered(self, frame: Buffer) -> None:
         if not self._awaited:
-            raise WireError(f"{self.address} sent an answer that nobody asked for")
+            raise WireError(f"{self.address} sent a response without a request")
         awaited = self._awaited[0]
         correlation, position = read_response_header(awaited.api, awaited.version, frame)
         if correlation != awaited.correlation_id:
@@ -98,6 +98,6 @@ class Conversation:
         awaited.receive(response, None)
 
     def fail(self, error: BaseException) -> None:
-        """No more answers come: everybody who waits is told why."""
+        """No more answers come: all waiting callers get the error."""
         while self._awaited:
             self._awaited.popleft().receive(None, error)

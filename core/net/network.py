@@ -5,6 +5,8 @@ from collections.abc import Callable
 from ssl import SSLContext
 from typing import Protocol
 
+from rookery.core.net.tls_listener import TlsDoor, TlsListening
+
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 Address = tuple[str, int]
 
@@ -31,7 +33,7 @@ class Network(Protocol):
         host: str,
         port: int,
         backlog: int = 50,
-        tls: SSLContext | None = None,
+        tls: TlsDoor | None = None,
     ) -> Listening: ...
 
 
@@ -63,8 +65,11 @@ class SocketNetwork:
         host: str,
         port: int,
         backlog: int = 50,
-        tls: SSLContext | None = None,
+        tls: TlsDoor | None = None,
     ) -> Listening:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(factory, host or None, port, backlog=backlog, ssl=tls)
+        if tls is not None:
+            listening = TlsListening(factory, tls)
+            await listening.open(host, port, backlog)
+            return listening
+        server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=backlog)
         return _SocketListening(server)

@@ -114,7 +114,7 @@ class Peers:
 
     async def connection(self, address: Address) -> Connection:
         """The connection to an address. While one is being opened others wait for it; after a failure no other
-        attempt is made for a while, and who asks hears the reason at once."""
+        attempt is made for a while, and callers get the reason at once."""
         peer = self._peer(address)
         if peer.connection is not None and not peer.connection.closed:
             return peer.connection

@@ -1,69 +1,156 @@
-"""TLS material in PEM form, by Kafka's ssl.* keys.
+"""TLS by Kafka's ``ssl.*`` keys: what one side of a connection presents and trusts, and the contexts made of it."""
 
-Supported: ``ssl.keystore.type=PEM`` with ``ssl.keystore.certificate.chain`` and ``ssl.keystore.key`` (the
-text itself) or ``ssl.keystore.location`` (one file with both); ``ssl.truststore.type=PEM`` with
-``ssl.truststore.certificates`` or ``ssl.truststore.location``; ``ssl.client.auth``. JKS and PKCS12 stores are
-not read: convert them with ``openssl pkcs12``.
-"""
-
+import os
+import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, cast
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, cast
 
-from rookery.core.config.options import ConfigError
+from rookery.core.config.options import HIDDEN, ConfigError
 
 ClientAuth = Literal["none", "requested", "required"]
 NODE_NAME = "node-{}"
-"""The subject alternative name (DNS) by which a node's certificate tells its id."""
+"""The subject alternative name (DNS) that carries a node's id in its certificate."""
 ADMIN_NAME = "admin"
 """The subject alternative name (DNS) of a certificate that may change the quorum."""
+_VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_SUITES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+}
+_SUITES_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
     """What one side of a connection presents and trusts."""
 
-    trusted: bytes
+    trusted: bytes = b""
+    """Empty: a server that asks clients for no certificate, or a client that trusts what the system trusts."""
     chain: bytes | None = None
-    key: bytes | None = None
+    key: bytes | None = field(default=None)
     client_auth: ClientAuth = "none"
+    protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    cipher_suites: tuple[str, ...] = ()
+    verify_host: bool = True
+    """Of a client: whether the certificate must name the host that was connected to."""
+
+    @property
+    def current(self) -> "Tls":
+        """Itself: it is never exchanged."""
+        return self
 
     def __repr__(self) -> str:
         return f"Tls(client_auth={self.client_auth!r})"  # a key has no place in a log
 
 
+class CurrentTls(Protocol):
+    """TLS whose certificates may be exchanged while it is used."""
+
+    @property
+    def current(self) -> Tls:
+        """What holds now; another object after an exchange."""
+
+
 def read_tls(settings: Mapping[str, str]) -> Tls:
-    """The material named by ssl.* keys; raises ConfigError for what is missing or not PEM."""
-    for store in ("keystore", "truststore"):
-        kind = settings.get(f"ssl.{store}.type", "PEM")
-        if kind != "PEM":
-            raise ConfigError(f"ssl.{store}.type", kind, "only PEM is read; convert the store with openssl")
-    if settings.get("ssl.key.password"):
-        raise ConfigError("ssl.key.password", "(hidden)", "encrypted keys are not read; store the key in plain PEM")
-    chain = _text(settings, "ssl.keystore.certificate.chain", "ssl.keystore.location")
-    key = _text(settings, "ssl.keystore.key", "ssl.keystore.location")
-    trusted = _text(settings, "ssl.truststore.certificates", "ssl.truststore.location")
-    if trusted is None:
-        raise ConfigError("ssl.truststore.location", None, "TLS needs the certificates of those it trusts")
-    if (chain is None) != (key is None):
-        raise ConfigError("ssl.keystore.key", None, "a certificate chain and its key go together")
-    auth = settings.get("ssl.client.auth", "none")
-    if auth not in ("none", "requested", "required"):
-        raise ConfigError("ssl.client.auth", auth, "one of none, requested, required is needed")
-    return Tls(trusted, chain, key, cast(ClientAuth, auth))
+    """What the ``ssl.*`` keys name; raises ConfigError for what is missing or cannot be read."""
+    from rookery.core.net.keystores import (  # loads cryptography: only for TLS
+        read_key_store,
+        read_trust_store,
+    )
+
+    own = read_key_store(settings)
+    trusted = read_trust_store(settings)
+    auth = settings.get("ssl.client.auth") or "none"
+    if auth not in _VERIFY:
+        raise ConfigError("ssl.client.auth", auth, f"one of {', '.join(_VERIFY)} is needed")
+    if trusted is None and auth != "none":
+        raise ConfigError(
+            "ssl.truststore.location", None, f"ssl.client.auth={auth} needs the certificates of those who are trusted"
+        )
+    chain, key = own or (None, None)
+    return Tls(
+        trusted or b"",
+        chain,
+        key,
+        cast(ClientAuth, auth),
+        tuple(filter(None, map(str.strip, settings.get("ssl.enabled.protocols", "").split(",")))) or tuple(_VERSIONS),
+        tuple(filter(None, map(str.strip, settings.get("ssl.cipher.suites", "").split(",")))),
+        bool(settings.get("ssl.endpoint.identification.algorithm", "https")),
+    )
 
 
-def _text(settings: Mapping[str, str], inline: str, location: str) -> bytes | None:
-    name, text = inline, settings.get(inline, "")
-    if not text and settings.get(location):
-        name, path = location, Path(settings[location])
-        try:
-            text = path.read_text()
-        except OSError as error:
-            raise ConfigError(location, str(path), f"the file cannot be read ({error.strerror})") from error
-    if not text:
-        return None
-    if "-----BEGIN" not in text:
-        raise ConfigError(name, "(hidden)", "PEM text is needed")
-    return text.encode()
+def server_context(tls: Tls) -> ssl.SSLContext:
+    """For listeners; clients show certificates as ssl.client.auth demands."""
+    if tls.chain is None or tls.key is None:
+        raise ConfigError("ssl.keystore.location", "", "a listener with SSL needs a key and its certificate")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _restrict(context, tls)
+    context.verify_mode = _VERIFY[tls.client_auth]
+    if tls.client_auth != "none":
+        context.num_tickets = 0  # a resumed session would outlive an authority that is trusted no longer
+        context.options |= ssl.OP_NO_TICKET
+        _trust(context, tls.trusted)
+    _present(context, tls.chain, tls.key)
+    return context
+
+
+def client_context(tls: Tls) -> ssl.SSLContext:
+    """For connections to other nodes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _restrict(context, tls)
+    context.check_hostname = tls.verify_host
+    if tls.trusted:
+        _trust(context, tls.trusted)
+    else:
+        context.load_default_certs()
+    if tls.chain is not None and tls.key is not None:
+        _present(context, tls.chain, tls.key)
+    return context
+
+
+def _restrict(context: ssl.SSLContext, tls: Tls) -> None:
+    versions = [_VERSIONS[each] for each in tls.protocols if each in _VERSIONS]
+    if len(versions) != len(tls.protocols):
+        raise ConfigError("ssl.enabled.protocols", ",".join(tls.protocols), f"{' and '.join(_VERSIONS)} are known")
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    if not tls.cipher_suites:
+        return
+    unknown = [each for each in tls.cipher_suites if each not in _SUITES and each not in _SUITES_13]
+    if unknown:
+        raise ConfigError("ssl.cipher.suites", unknown[0], f"known are {', '.join((*_SUITES_13, *_SUITES))}")
+    older = [_SUITES[each] for each in tls.cipher_suites if each in _SUITES]
+    if older:
+        context.set_ciphers(":".join(older))
+    else:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+
+
+def _trust(context: ssl.SSLContext, trusted: bytes) -> None:
+    try:
+        context.load_verify_locations(cadata=trusted.decode())
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or "damaged"
+        raise ConfigError(
+            "ssl.truststore.location", HIDDEN, f"a certificate in it cannot be read ({reason})"
+        ) from None
+
+
+def _present(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
+    """The only way in for a key is a file: one in memory, without a name."""
+    handle = os.memfd_create("key", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(handle, "wb", closefd=False) as file:
+            file.write(chain + key)
+        context.load_cert_chain(f"/proc/self/fd/{handle}")
+    except ssl.SSLError as error:
+        reason = f"a private key and the certificates that belong to it are needed ({error.reason})"
+        raise ConfigError("ssl.keystore.location", HIDDEN, reason) from None
+    finally:
+        os.close(handle)

@@ -20,14 +20,8 @@ from typing import NamedTuple, TypeVar
 
 from immutables import Map, MapMutation
 
-from rookery.core.metadata.acls import (
-    WILDCARD,
-    AclOperation,
-    AclPermission,
-    AclResourceType,
-    PatternType,
-    described,
-)
+from rookery.core.metadata.acl_codes import AclOperation, AclPermission, AclResourceType, PatternType
+from rookery.core.metadata.acls import WILDCARD, described
 from rookery.core.metadata.image import AccessControlEntry, Changes
 
 K = TypeVar("K")
@@ -196,10 +190,11 @@ class AclIndex:
         named = self._named
         if (type, PatternType.LITERAL, name) in named or (type, PatternType.LITERAL, WILDCARD) in named:
             return True
+        size = len(name)  # clients choose it: what is looked up does not grow with it
         return any(
             (type, PatternType.PREFIXED, name[:length]) in named
-            for length in range(1, len(name) + 1)
-            if (type, length) in self._lengths
+            for prefixed, length in self._lengths
+            if prefixed == type and length <= size
         )
 
     def holdings(self, type: int, principal: str, host: str) -> list[_Holding]:

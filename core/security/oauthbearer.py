@@ -18,9 +18,6 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
-from jwt.algorithms import get_default_algorithms
-from jwt.exceptions import PyJWTError
-
 from rookery.core.security.sasl import Challenge, Done, Failed, Outcome, SaslError, user_problem
 from rookery.core.security.scram import unescape_name
 
@@ -40,11 +37,7 @@ _CURVES = {
     "Ed25519": ("EdDSA",),
     "Ed448": ("EdDSA",),
 }
-_ALGORITHMS: Final = {
-    name: algorithm
-    for name, algorithm in get_default_algorithms().items()
-    if name in {*_RSA, "ES256", "ES384", "ES512", "EdDSA"}
-}
+_ALGORITHMS: Final = frozenset({*_RSA, "ES256", "ES384", "ES512", "EdDSA"})
 _FOREIGN_KEYS = ("jku", "jwk", "x5u", "x5c", "crit")
 """Headers that bring a key or its address, or that must be understood: none is."""
 
@@ -53,6 +46,19 @@ _INVALID_TOKEN = b'{"status":"invalid_token"}'
 _SEPARATOR = "\x01"
 _PAIR = re.compile("([A-Za-z]+)=([\\x21-\\x7e \\t\\r\\n]*)")
 _AUTH = re.compile("(?i:bearer) +([-_.A-Za-z0-9]+)")
+
+
+def _verifier(algorithm: str) -> Any:
+    """Loaded when the first token is looked at: most clients never see one."""
+    from jwt.algorithms import get_default_algorithms
+
+    return get_default_algorithms()[algorithm]
+
+
+def _key_error() -> type[Exception]:
+    from jwt.exceptions import PyJWTError
+
+    return PyJWTError
 
 
 class TokenError(ValueError):
@@ -159,8 +165,8 @@ def _verifying_key(jwk: dict[str, Any]) -> VerifyingKey | None:
         return None
     public = {name: value for name, value in jwk.items() if name in ("kty", "crv", "n", "e", "x", "y")}
     try:
-        key = _ALGORITHMS[usable[0]].from_jwk(public)
-    except (PyJWTError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        key = _verifier(usable[0]).from_jwk(public)
+    except (_key_error(), ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
     if jwk["kty"] == "RSA" and not RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX:
         return None
@@ -254,7 +260,7 @@ def check_token(token: str, keys: KeySet, rules: TokenRules, wall_ms: int) -> Id
         raise UnknownKeyError(key_id)
     signature = _base64url(parts[2], "the token's signature")
     signed = f"{parts[0]}.{parts[1]}".encode("ascii", "replace")
-    verifier = _ALGORITHMS[algorithm]
+    verifier = _verifier(algorithm)
     if not any(verifier.verify(signed, candidate.key, signature) for candidate in candidates):
         raise TokenError("the token's signature is wrong")
     return _identity(

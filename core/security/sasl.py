@@ -43,7 +43,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The client is refused. The reason is for the log of the broker; the client hears nothing of it."""
+    """The client is refused. The reason is for the log of the broker; the client does not get it."""
 
     reason: str
 

@@ -16,11 +16,12 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import new as new_hash
 from hashlib import pbkdf2_hmac
+from typing import NamedTuple
 
 from rookery.core.security.sasl import (
     MESSAGE_BYTES_MAX,
@@ -41,6 +42,7 @@ TOKEN_EXTENSION = "tokenauth"
 _NONCE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
 _NAME_ESCAPE = re.compile("=2C|=3D|=")
 _GS2_NONE = "n"
+_TEXTUAL = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramMechanism(IntEnum):
@@ -129,17 +131,29 @@ def check_parameters(salt: bytes, iterations: int) -> None:
         raise ScramError(f"a salt of {len(salt)} bytes: 1 to {SALT_BYTES_MAX} may be")
 
 
+class Shape(NamedTuple):
+    """What the first answer of an exchange shows of a credential besides random bytes."""
+
+    salt_bytes: int = SALT_BYTES
+    iterations: int = ITERATIONS_MIN
+    textual: bool = False
+    """Whether the salt is of lower-case letters and digits, as Java's tools make it."""
+
+    @classmethod
+    def of(cls, salt: bytes, iterations: int) -> "Shape":
+        return cls(len(salt), iterations, not salt.strip(_TEXTUAL))
+
+
 @dataclass(frozen=True, slots=True)
 class Decoys:
     """Credentials of users who do not exist: the same for the same name on every node, and unlike any password's.
 
-    `secret` is the cluster's, so that two brokers show the same salt. Iterations and length of the salt
-    should be those that most users have; else they tell who is real.
+    `secret` is the cluster's, so that two brokers show the same salt. `shapes` are those of the users who exist, by
+    mechanism: each decoy has one of them, chosen by its name, so that no shape tells whether a user exists.
     """
 
     secret: bytes = field(repr=False)
-    iterations: int = ITERATIONS_MIN
-    salt_bytes: int = SALT_BYTES
+    shapes: Mapping[ScramMechanism, tuple[Shape, ...]] = field(default_factory=dict)
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
         def derived(what: str, size: int) -> bytes:
@@ -149,10 +163,14 @@ class Decoys:
                 made += hmac.digest(self.secret, text.encode(), "sha512")
             return made[:size]
 
+        shapes = self.shapes.get(mechanism) or (Shape(),)
+        shape = max(shapes, key=lambda each: derived(f"shape {each}", 8)) if len(shapes) > 1 else shapes[0]
+        salt = derived("salt", shape.salt_bytes)
+        if shape.textual:
+            salt = bytes(_TEXTUAL[byte % len(_TEXTUAL)] for byte in salt)
         size = mechanism.key_bytes
-        salt = derived("salt", self.salt_bytes)
         return ScramCredential(
-            mechanism, self.iterations, salt, derived("stored key", size), derived("server key", size)
+            mechanism, shape.iterations, salt, derived("stored key", size), derived("server key", size)
         )
 
 

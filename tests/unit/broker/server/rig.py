@@ -10,6 +10,7 @@ from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.dispatch import Dispatch
 from rookery.broker.server.memory import RequestMemory
 from rookery.broker.server.request_metrics import RequestMetrics
+from rookery.broker.server.secured import Protection, SecuredConnection
 from rookery.broker.server.settings import ConnectionLimits, ServerSettings
 from rookery.broker.server.sweep import Sweep
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -30,7 +31,7 @@ class Scripted:
         self.handled: list[str] = []
 
     def handle(self, request: MetadataRequest, call: Call) -> Any:
-        name = (request.topics or [])[0].name or ""
+        name = (request.topics[0].name if request.topics else None) or ""
         self.handled.append(name)
         return self._script(name, call)
 
@@ -51,7 +52,7 @@ def no_tasks(*_: object) -> Any:
 class Rig:
     """The server's side, and as many clients as a test needs."""
 
-    def __init__(self, script: Script = at_once, **settings: Any) -> None:
+    def __init__(self, script: Script = at_once, reserved: str = "", **settings: Any) -> None:
         self.scheduler = FakeScheduler()
         self.settings = ServerSettings(**settings)
         self.handler = Scripted(script)
@@ -71,18 +72,23 @@ class Rig:
             self.metrics,
             self.scheduler.time,
             self.quotas,
+            reserved=reserved,
         )
 
-    def client(self, peer: str = "10.0.0.9") -> "RigClient":
-        return RigClient(self, peer)
+    def client(self, peer: str = "10.0.0.9", listener: str = "PLAINTEXT") -> "RigClient":
+        return RigClient(self, peer, Connection(self.shared, listener))
+
+    def stranger(self, protection: Protection, peer: str = "10.0.0.9") -> "RigClient":
+        """Somebody who has to show who they are."""
+        return RigClient(self, peer, SecuredConnection(self.shared, "SECURE", protection))
 
 
 class RigClient:
-    def __init__(self, rig: Rig, peer: str) -> None:
+    def __init__(self, rig: Rig, peer: str, connection: Connection) -> None:
         self._rig = rig
         self.transport = FakeTransport(peer)
         self.in_network = b""
-        self.connection = Connection(rig.shared, "PLAINTEXT")
+        self.connection = connection
         self.connection.connection_made(self.transport)
 
     @property

@@ -8,6 +8,7 @@ import pytest
 
 from rookery.broker.server.client import Call
 from rookery.broker.server.connection import PASS_S, READ_AHEAD, READ_SIZE, SILENCE_S, SLOWEST_BYTES_PER_S
+from rookery.broker.server.dispatch import BYTES_MAX
 from rookery.broker.server.pending import Pending
 from rookery.core.wire.apis.metadata import METADATA
 from rookery.core.write_pause import PAUSE_S_MAX
@@ -307,6 +308,15 @@ def test_a_malformed_frame_closes_its_own_connection_with_one_line(
     assert [record.getMessage() for record in caplog.records] == ["connection.dropped"]
     other.receive(frame_of("undisturbed"))
     assert other.answers() == ["undisturbed"]
+
+
+def test_a_request_without_records_that_is_too_large_is_not_read() -> None:
+    rig = Rig()
+    client = rig.client()
+    client.receive(frame_of("large", filler=BYTES_MAX - len(frame_of("large")) + 4))
+    assert (rig.handler.handled, client.is_open) == (["large"], True)
+    client.receive(frame_of("larger", filler=BYTES_MAX))
+    assert (rig.handler.handled, client.is_open) == (["large"], False)
 
 
 def test_a_handler_that_breaks_closes_its_own_connection(caplog: pytest.LogCaptureFixture) -> None:

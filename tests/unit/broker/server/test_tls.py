@@ -2,41 +2,45 @@
 
 import asyncio
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
 
+from rookery.broker.server.secured import Protection
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
-from rookery.broker.server.tls import client_tls
-from rookery.core.config import node
+from rookery.broker.server.tls import ListenerTls, TlsReload
 from rookery.core.config.listeners import Endpoint, Listener
-from rookery.core.config.options import ConfigError, Settings
+from rookery.core.config.options import ConfigError
 from rookery.core.metrics import Metrics
 from rookery.core.net.network import SocketNetwork
-from rookery.core.net.tls import Tls
 from tests.certificates import Authority
 from tests.unit.broker.server.rig import Scripted, at_once, frame_of
 
 
-def server_with(protocol: str, tls: Tls | None) -> Server:
+def server_with(protocol: str, tls: ListenerTls | None) -> Server:
     end = Endpoint("SECURE", "127.0.0.1", 0)
     listeners = [Listener("SECURE", end, end, protocol)]
+    protections = {"SECURE": Protection(tls=tls)} if tls is not None else {}
     return Server(
-        listeners, lambda _: [Scripted(at_once)], ServerSettings(), SocketNetwork(), Metrics(), tls=tls
+        listeners,
+        lambda _: [Scripted(at_once)],
+        ServerSettings(),
+        SocketNetwork(),
+        Metrics(),
+        protections=protections,
     )
 
 
-def material(folder: Path, **options: str) -> tuple[Authority, Tls]:
+def material(folder: Path, **options: str) -> tuple[Authority, ListenerTls]:
     authority = Authority(folder)
-    settings = Settings(node.TABLE).having(
-        {
-            "ssl.keystore.location": str(authority.issue("broker", "127.0.0.1", "localhost")),
-            "ssl.truststore.location": str(authority.path),
-            **{key.replace("_", "."): value for key, value in options.items()},
-        }
-    )
-    return authority, client_tls(settings)
+    texts = {
+        "ssl.keystore.location": str(authority.issue("broker", "127.0.0.1", "localhost")),
+        "ssl.truststore.location": str(authority.path),
+        **{key.replace("_", "."): value for key, value in options.items()},
+    }
+    return authority, ListenerTls("SECURE", texts)
 
 
 async def ask(port: int, context: ssl.SSLContext) -> bytes:
@@ -87,6 +91,42 @@ def test_a_protocol_that_cannot_be_served_as_configured_refuses_to_start(protoco
         server_with(protocol, None)
 
 
+def test_a_file_that_is_finished_while_its_first_half_is_refused_is_read_again(tmp_path: Path) -> None:
+    authority, tls = material(tmp_path)
+    location = authority.issue("broker", "127.0.0.1")
+    whole = location.read_text()
+    location.write_text(whole[: len(whole) // 2])
+    with pytest.raises(ConfigError):
+        tls.prepare()
+    location.write_text(whole)
+    tls.unusable()
+    assert tls.changed()
+
+
+async def test_of_two_changes_of_options_the_last_one_holds(tmp_path: Path) -> None:
+    authority, tls = material(tmp_path)
+    before = {
+        "ssl.keystore.location": str(authority.issue("broker", "127.0.0.1", "localhost")),
+        "ssl.truststore.location": str(authority.path),
+    }
+    other = {**before, "ssl.keystore.location": str(authority.issue("other", "127.0.0.1"))}
+    slow, prepare = threading.Event(), tls.prepare
+
+    def slowly(texts: dict[str, str] | None = None) -> object:
+        if texts == other:
+            slow.wait(5)
+        return prepare(texts)
+
+    tls.prepare = slowly  # type: ignore[method-assign,assignment]
+    reload = TlsReload([tls])
+    reload.reconfigure(lambda _: other)
+    await asyncio.sleep(0)
+    reload.reconfigure(lambda _: before)
+    slow.set()
+    await asyncio.gather(*reload._work)
+    assert tls.has(before)
+
+
 def test_a_missing_key_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"ssl\.truststore\.location"):
-        client_tls(Settings(node.TABLE))
+    with pytest.raises(ConfigError, match=r"ssl\.keystore\.location"):
+        ListenerTls("SECURE", {})

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.core.metadata.acls import (
+from rookery.core.metadata.acl_codes import (
     CLUSTER_NAME,
     AclOperation,
     AclPermission,
     AclResourceType,
     PatternType,
-    id_of,
 )
+from rookery.core.metadata.acls import id_of
 from rookery.core.metadata.delta import Delta
 from rookery.core.metadata.image import EMPTY, AccessControlEntry, Changes, Image
 from rookery.core.metadata.records import AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord
@@ -421,3 +421,26 @@ def test_a_snapshot_changes_only_what_differs() -> None:
 
 def test_an_acl_that_comes_and_goes_in_one_batch_is_no_change() -> None:
     assert replay(EMPTY, added(acl()), RemoveAccessControlEntryRecord(id_of(acl()))).acls == ()
+
+
+class CountedName(str):
+    """Counts how often a part of it is taken."""
+
+    parts = 0
+
+    def __getitem__(self, part: object) -> str:
+        CountedName.parts += 1
+        return super().__getitem__(part)  # type: ignore[index]
+
+
+def test_a_question_about_a_very_long_name_takes_no_more_steps() -> None:
+    """Clients choose its length."""
+    index = AclIndex.of([acl(name="p" * length, principal=BOB, pattern=PREFIXED) for length in range(1, 10)])
+    authorizer = Authorizer(index, allow_everyone=True)
+
+    def steps(name: str) -> int:
+        CountedName.parts = 0
+        assert authorizer.granted(ALICE, HOST, TOPIC, CountedName(name)) == EVERYTHING
+        return CountedName.parts
+
+    assert 0 < steps("x" * 32_000) == steps("x" * 20)

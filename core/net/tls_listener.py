@@ -1,0 +1,162 @@
+"""A listener that speaks TLS and looks at a connection before its handshake costs anything.
+
+`loop.create_server(ssl=...)` shakes hands first, with one context for ever, and reports a connection only then. Here a
+connection is accepted plain, `TlsDoor.admit` decides whether it may go on, and the handshake, with the context of that
+moment, is a task with a deadline.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from rookery.core.event_logging import get_logger
+
+_log = get_logger("net.tls")
+ACCEPT_PAUSE_S = 0.1
+"""After an accept that failed for lack of files or memory."""
+
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+class TlsDoor(Protocol):
+    """Decides who may come in, and how they are shaken hands with."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For the next handshake."""
+
+    @property
+    def handshake_timeout_s(self) -> float: ...
+
+    def admit(self, handshake: "Handshake") -> bool:
+        """Whether a connection may begin its handshake."""
+
+    def done(self, handshake: "Handshake") -> None:
+        """A handshake that was admitted has succeeded."""
+
+    def failed(self, handshake: "Handshake", error: Exception | None) -> None:
+        """A handshake that was admitted came to nothing; without an error if it was given up."""
+
+
+class Handshake:
+    """One that is under way."""
+
+    def __init__(self, address: str, accepted: socket.socket) -> None:
+        self.address = address
+        self.given_up = False
+        self._accepted = accepted
+
+    def give_up(self) -> None:
+        """End it and the connection. If it succeeds at this very moment it is done, not failed: its protocol has
+        the connection already, and hears of its loss."""
+        self.given_up = True
+        with suppress(OSError):
+            self._accepted.shutdown(socket.SHUT_RDWR)
+
+
+class TlsListening:
+    """Owns its sockets, the tasks that accept, and the handshakes under way."""
+
+    def __init__(self, factory: ProtocolFactory, door: TlsDoor) -> None:
+        self._factory = factory
+        self._door = door
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._handshakes: dict[asyncio.Task[None], tuple[socket.socket, Handshake]] = {}
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self._sockets[0].getsockname()[:2]
+        return host, port
+
+    async def open(self, host: str, port: int, backlog: int) -> None:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        try:
+            for family, kind, proto, _, address in dict.fromkeys(found):
+                self._sockets.append(_listen(family, kind, proto, address, backlog))
+        except OSError:
+            self._close_sockets()
+            raise
+        self._accepting = [
+            loop.create_task(self._accept(each), name="tls accept") for each in self._sockets
+        ]
+
+    async def close(self) -> None:
+        """Take nobody in any more; handshakes under way end, connections stay."""
+        tasks = [*self._accepting, *self._handshakes]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._close_sockets()
+
+    def _close_sockets(self) -> None:
+        for each in self._sockets:
+            each.close()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, peer = await loop.sock_accept(listening)
+            except OSError as error:
+                _log.warning("connection.not_accepted", reason=str(error))
+                await asyncio.sleep(ACCEPT_PAUSE_S)
+                continue
+            try:
+                self._take_in(accepted, str(peer[0]) if isinstance(peer, tuple) and peer else "local")
+            except Exception as error:  # others must still be taken in
+                accepted.close()
+                _log.exception("connection.not_accepted", error)
+
+    def _take_in(self, accepted: socket.socket, address: str) -> None:
+        handshake = Handshake(address, accepted)
+        if not self._door.admit(handshake):
+            accepted.close()
+            return
+        shaking = self._shake_hands(accepted, handshake)
+        task = asyncio.get_running_loop().create_task(shaking, name="tls handshake")
+        self._handshakes[task] = accepted, handshake
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        accepted, handshake = self._handshakes.pop(task)
+        if task.cancelled():  # perhaps before it began
+            accepted.close()
+            self._door.failed(handshake, None)
+
+    async def _shake_hands(self, accepted: socket.socket, handshake: Handshake) -> None:
+        door, loop = self._door, asyncio.get_running_loop()
+        try:
+            with suppress(OSError):
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.connect_accepted_socket(
+                self._factory, accepted, ssl=door.context, ssl_handshake_timeout=door.handshake_timeout_s
+            )
+        except Exception as error:
+            accepted.close()
+            door.failed(handshake, None if handshake.given_up else error)
+        else:
+            door.done(handshake)
+
+
+def _listen(
+    family: int, kind: int, proto: int, address: Any, backlog: int
+) -> socket.socket:
+    made = socket.socket(family, kind, proto)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(address)
+        made.listen(backlog)
+        made.setblocking(False)
+    except OSError:
+        made.close()
+        raise
+    return made
