@@ -1,6 +1,6 @@
 """Who may call the control plane: the right cluster, a version both speak, and, with TLS, the right certificate.
 
-With mutual TLS a node's certificate tells its id by a subject alternative name ``node-<id>``; calls made in
+With mutual TLS a node's certificate carries its id as a subject alternative name ``node-<id>``; calls made in
 that node's name are taken from no other certificate. A certificate with the name ``admin`` may change the
 quorum from outside. A certificate without such a name belongs to a user and may only look.
 """
@@ -50,7 +50,7 @@ class Access:
             await refuse(
                 context,
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"node {self.node_id} speaks versions {least} to {most}, the request has {version}: the "
+                f"node {self.node_id} supports versions {least} to {most}, the request has {version}: the "
                 f"releases of the two are too far apart for {METADATA_VERSION} as it is",
             )
 

@@ -3,7 +3,7 @@
     request → queue → handler (pure, found in the table) → records proposed → committed → reply
 
 It is driven from outside and starts nothing by itself: requests come through `submit`, `run` handles what is
-queued, `tick` does what time demands, and the quorum tells it what is committed and who leads. So the same code
+queued, `tick` does what time demands, and the quorum reports what is committed and who leads. So the same code
 runs in a node, on its event loop, and in a simulator, in virtual time.
 """
 
@@ -22,6 +22,7 @@ from rookery.controller.sessions import Sessions
 from rookery.controller.settings import ControllerSettings
 from rookery.controller.state import brokers, features
 from rookery.controller.state.decision import Decision, decided
+from rookery.controller.state.scram import with_decoys
 from rookery.controller.table import HANDLERS, Facts
 from rookery.controller.upkeep import SnapshotTimer, Upkeep
 from rookery.controller.writer import Prepared, Writer, prepare
@@ -86,8 +87,8 @@ class Controller:
         offload: Offload | None = None,
     ) -> None:
         """`new_id` gives ids that nobody has used; `wake` is called when there is something for `run`; `publish` gets
-        every committed change; `deactivated` hears when this node stops being active; `offload` does what takes long in
-        a big cluster (by default on the spot)."""
+        every committed change; `deactivated` is called when this node stops being active; `offload` runs work
+        that takes long in a big cluster (by default on the spot)."""
         self.settings = settings
         self.metrics = ControllerMetrics()
         self.sessions = Sessions(session_s=settings.session_s, grace_s=settings.reconnect_grace_s)
@@ -119,7 +120,7 @@ class Controller:
 
     @property
     def leader(self) -> tuple[int, int]:
-        """(leader id or -1, epoch) as last told."""
+        """(leader id or -1, epoch) as last reported by the quorum."""
         return self._leader
 
     def now(self) -> float:
@@ -210,7 +211,8 @@ class Controller:
         self._upkeep.begin(now, self.committed)
         _log.info("controller.activated", node=self.settings.node_id, epoch=epoch, offset=self.committed.offset)
         settings = self.settings
-        self._do("activation", lambda image: decided(_first_records(image, settings), None), heavy=True)
+        first = partial(_first_records, settings=settings, new_id=self._new_id)
+        self._do("activation", lambda image: decided(first(image), None), heavy=True)
         self.run()
 
     def _deactivate(self) -> None:
@@ -326,15 +328,18 @@ class Controller:
 
     def _not_controller(self) -> NotControllerError:
         leader, epoch = self._leader
-        known = f"node {leader} is (epoch {epoch})" if leader != NO_LEADER else "nobody is known to be"
+        known = f"node {leader} is (epoch {epoch})" if leader != NO_LEADER else "no other node is known to be"
         return NotControllerError(f"node {self.settings.node_id} is not the active controller; {known}")
 
 
-def _first_records(image: Image, settings: ControllerSettings) -> list[Record]:
+def _first_records(image: Image, settings: ControllerSettings, new_id: Callable[[], UUID]) -> list[Record]:
     """What a new leader writes first: what a new cluster starts with, or a record that only shows where in the
     log this epoch stands, so that later records are replayed once, at the offsets they get. What its own release or
     configuration demands of the state it found follows."""
-    first = [NoOpRecord()] if image.features else features.bootstrap(settings.release)
+    if image.features:
+        first: Sequence[Record] = [NoOpRecord()]
+    else:
+        first = [*features.bootstrap(settings.release), *with_decoys(image, settings.first_users, new_id)]
     return features.with_consequences(image, first, settings.defaults)
 
 

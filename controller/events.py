@@ -1,4 +1,4 @@
-"""What people and dashboards are told of committed changes: one structured event for each."""
+"""Log events of committed changes: one structured event for each."""
 
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import BrokerRegistration, Changes, LeaderRecoveryState, PartitionChange
@@ -6,11 +6,11 @@ from rookery.core.metadata.image import BrokerRegistration, Changes, LeaderRecov
 _log = get_logger("controller")
 
 EACH_MAX = 100
-"""Partitions told one by one; a bigger change, such as a broker's death, is told as a count as well."""
+"""Partitions logged one by one; of a bigger change, such as a broker's death, the count is logged as well."""
 
 
 def log_changes(changes: Changes) -> None:
-    """Log `changes` as events. Called by the active controller, so that each is told once."""
+    """Log `changes` as events. Called by the active controller, so that each is logged once."""
     for broker_id in changes.brokers:
         _broker(changes.before.brokers.get(broker_id), changes.after.brokers.get(broker_id))
     for topic in changes.topics_created:

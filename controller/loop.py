@@ -17,7 +17,7 @@ from rookery.core.service import Service
 R = TypeVar("R")
 TICK_S = 0.05
 STALL_S = 0.2
-"""A tick that comes later than this tells that the loop was held up, and heartbeats with it."""
+"""A tick that comes later than this shows that the loop was held up, and heartbeats with it."""
 EVENTS_PER_TURN = 32
 """Events handled before the loop gets a turn for other work."""
 

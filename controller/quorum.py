@@ -11,7 +11,7 @@ from rookery.core.metadata.image import FeatureRange
 from rookery.core.metadata_log import SnapshotId
 
 VoterFeatures = Mapping[int, Sequence[FeatureRange] | None]
-"""What the releases of voters understand, by node id; None of one that has not told."""
+"""What the releases of voters understand, by node id; None of a voter that has not reported it."""
 
 
 class Quorum(Protocol):
@@ -19,7 +19,7 @@ class Quorum(Protocol):
 
     def propose(self, epoch: int, values: Sequence[bytes]) -> int:
         """Append `values` as one atomic batch in `epoch` and return the offset of the last. They are not
-        committed yet: `on_commit` tells. Raises NotControllerError unless this node leads `epoch`."""
+        committed yet: `on_commit` reports that. Raises NotControllerError unless this node leads `epoch`."""
 
     def write_snapshot(self, snapshot: SnapshotId, values: Iterable[bytes]) -> None:
         """Begin to persist a snapshot of the state after `snapshot.end_offset - 1`; the log behind it goes when that is
@@ -30,4 +30,4 @@ class Quorum(Protocol):
         """(leader id or -1, epoch) as known here."""
 
     def voter_features(self) -> VoterFeatures:
-        """Of all voters but this node, as they told the leader."""
+        """Of all voters but this node, as they reported to the leader."""

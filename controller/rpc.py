@@ -20,7 +20,7 @@ WAIT_S_MAX = 60.0
 
 
 class ControllerService:
-    """rookery.controller.Controller of one node. `leader_hint` tells whom to ask instead of this one."""
+    """rookery.controller.Controller of one node. `leader_hint` returns the leader to ask instead of this node."""
 
     def __init__(
         self, loop: ControllerLoop, access: Access, leader_hint: Callable[[], raft_pb2.Leader]

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 import grpc.aio
 
 from rookery.core.config import node as keys
-from rookery.core.config.listeners import Listener, listeners_of
+from rookery.core.config.listeners import PLAINTEXT, SSL, Listener, controller_protocol, listeners_of
 from rookery.core.config.options import ConfigError, Settings
+from rookery.core.config.security import SSL_CLIENT_AUTH, SSL_KEYSTORE_KEY, SSL_KEYSTORE_LOCATION, ssl_texts
 from rookery.core.event_logging import get_logger
 from rookery.core.net.control import GRPC, Control, bind
-from rookery.core.net.tls import Tls, read_tls
+from rookery.core.net.tls import CurrentTls
 from rookery.core.service import Service
 
 _log = get_logger("controller.server")
@@ -28,7 +29,7 @@ class ControlServer(Service):
         address: str,
         services: Sequence[Register],
         *,
-        tls: Tls | None = None,
+        tls: CurrentTls | None = None,
         concurrent_calls_max: int = 4096,
         grace_s: float = 0.2,
         control: Control = GRPC,
@@ -65,15 +66,20 @@ def controller_listener(settings: Settings) -> Listener:
     return found[0]
 
 
-def control_tls(settings: Settings, listener: Listener) -> Tls | None:
-    """Between nodes TLS is always mutual."""
-    if listener.protocol != "SSL":
+def control_texts(settings: Settings) -> dict[str, str] | None:
+    """The ``ssl.*`` keys by which controllers are reached, by others and by this node; None without TLS. Between nodes
+    it is always mutual."""
+    name, protocol = controller_protocol(settings)
+    if protocol == PLAINTEXT:
         return None
-    return read_tls(
-        {
-            "ssl.keystore.location": settings[keys.SSL_KEYSTORE_LOCATION],
-            "ssl.truststore.location": settings[keys.SSL_TRUSTSTORE_LOCATION],
-            "ssl.key.password": settings[keys.SSL_KEY_PASSWORD],
-            "ssl.client.auth": "required",
-        }
-    )
+    if protocol != SSL:
+        raise ConfigError(
+            keys.LISTENER_SECURITY_PROTOCOL_MAP.name,
+            f"{name}:{protocol}",
+            f"nodes know each other by their certificates: map {name} to SSL",
+        )
+    texts = {**ssl_texts(settings, name), SSL_CLIENT_AUTH.name: "required"}
+    if not (texts[SSL_KEYSTORE_LOCATION.name] or texts[SSL_KEYSTORE_KEY.name]):
+        key = f"listener.name.{name.lower()}.{SSL_KEYSTORE_LOCATION.name}"
+        raise ConfigError(key, "", f"{name} speaks SSL: a key and its certificate are needed")
+    return texts

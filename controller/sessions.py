@@ -1,4 +1,4 @@
-"""What the active controller has heard from brokers lately: soft state, gone with its leadership.
+"""The recent contacts of brokers with the active controller: soft state, gone with its leadership.
 
 A broker is given up when it has been silent for a session, or early, when its control connection closed and it
 did not come back within the grace. A new controller grants everybody a full session, with one exception: a
@@ -26,7 +26,7 @@ class _Session:
     epoch: int
     deadline: float
     metadata_offset: int = -1
-    heard: bool = False
+    contacted: bool = False
     holds: int = 0
     closed_at: float | None = None
     shutdown_offset: int = -1
@@ -83,11 +83,11 @@ class Sessions:
                 self.forget(broker_id)
 
     def contact(self, broker_id: int, epoch: int, now: float, metadata_offset: int = -1) -> None:
-        """The broker was heard."""
+        """The broker sent a request."""
         session = self._session(broker_id, epoch, now)
         session.deadline = now + self._session_s
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
-        session.heard = True
+        session.contacted = True
         if session.closed_at is not None:
             session.closed_at = now  # it has another grace: a request can arrive behind the end of its connection
 
@@ -154,20 +154,20 @@ class Sessions:
     def _alive(self, session: _Session, now: float) -> bool:
         if now >= session.deadline or session.closed_at is not None:
             return False
-        return session.heard or self._grace_s == 0 or now < self._began + self._grace_s
+        return session.contacted or self._grace_s == 0 or now < self._began + self._grace_s
 
     def _gone(self, session: _Session, image: Image, now: float) -> bool:
         if self._grace_s == 0:
             return False
         if session.closed_at is not None:
             return now >= session.closed_at + self._grace_s
-        return not session.heard and now >= self._began + self._grace_s and self._half_heard(image)
+        return not session.contacted and now >= self._began + self._grace_s and self._half_contacted(image)
 
-    def _half_heard(self, image: Image) -> bool:
+    def _half_contacted(self, image: Image) -> bool:
         """Evidence that brokers can reach this controller at all."""
         unfenced = [broker.id for broker in image.brokers.values() if not broker.fenced]
-        heard = [broker for broker in unfenced if broker in self._sessions and self._sessions[broker].heard]
-        return 0 < len(unfenced) <= 2 * len(heard)
+        contacted = [broker for broker in unfenced if broker in self._sessions and self._sessions[broker].contacted]
+        return 0 < len(unfenced) <= 2 * len(contacted)
 
     def _may_give_up_early(self, image: Image, now: float) -> bool:
         self._early = [(who, when) for who, when in self._early if now - when < self._session_s]

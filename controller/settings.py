@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from rookery.controller.state.defaults import Defaults
 from rookery.core.config import node as keys
-from rookery.core.config.defaults import topic_defaults
 from rookery.core.config.options import Settings
-from rookery.core.config.topic import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
+from rookery.core.config.topic import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, topic_defaults
 from rookery.core.metadata.features import RELEASE, Release
+from rookery.core.metadata.records import UserScramCredentialRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,13 @@ class ControllerSettings:
     snapshot_bytes: int = 20 << 20
     snapshot_interval_s: float = 3600.0
     release: Release = RELEASE
+    first_users: tuple[UserScramCredentialRecord, ...] = ()
+    """Users that a new cluster begins with."""
 
     @classmethod
-    def of(cls, settings: Settings, cluster_id: str) -> "ControllerSettings":
+    def of(
+        cls, settings: Settings, cluster_id: str, first_users: tuple[UserScramCredentialRecord, ...] = ()
+    ) -> "ControllerSettings":
         topics = topic_defaults(settings)
         rebalance = settings[keys.AUTO_LEADER_REBALANCE_ENABLE]
         return cls(
@@ -47,4 +51,5 @@ class ControllerSettings:
             idle_record_s=settings[keys.METADATA_MAX_IDLE_INTERVAL_MS] / 1000,
             snapshot_bytes=settings[keys.METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS],
             snapshot_interval_s=settings[keys.METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS] / 1000,
+            first_users=first_users,
         )

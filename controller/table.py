@@ -20,13 +20,14 @@ from rookery.controller.state import (
     elect_leaders,
     features,
     reassignment,
+    scram,
     topics,
 )
 from rookery.controller.state.alter_partition import alter_partition
+from rookery.controller.state.brokers import allocate_producer_ids
 from rookery.controller.state.configs import RULES
 from rookery.controller.state.decision import Decision, decided
 from rookery.controller.state.defaults import Defaults
-from rookery.controller.state.producer_ids import allocate_producer_ids
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.image import Image
 
@@ -126,6 +127,7 @@ HANDLERS: Mapping[type[q.Request[Any]], Handler] = {
     q.AlterClientQuotasRequest: Handler(lambda i, r, f: client_quotas.alter_client_quotas(i, r)),
     q.CreateAclsRequest: Handler(lambda i, r, f: acls.create_acls(i, r, f.defaults)),
     q.DeleteAclsRequest: Handler(lambda i, r, f: acls.delete_acls(i, r, f.defaults), _always),
+    q.AlterUserScramCredentialsRequest: Handler(lambda i, r, f: scram.alter_user_scram_credentials(i, r, f.new_id)),
     q.AlterConfigsRequest: Handler(lambda i, r, f: configs.alter_configs(i, r, RULES, f.defaults), _always),
     q.UpdateFeaturesRequest: Handler(_update_features),
 }

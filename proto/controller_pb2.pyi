@@ -649,3 +649,55 @@ class DeleteAclsReply(_message.Message):
     failure: Failure
     filters: _containers.RepeatedCompositeFieldContainer[AclDeletion]
     def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., filters: _Optional[_Iterable[_Union[AclDeletion, _Mapping]]] = ...) -> None: ...
+
+class ScramUpsertion(_message.Message):
+    __slots__ = ("name", "mechanism", "iterations", "salt", "stored_key", "server_key")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    STORED_KEY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_KEY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    def __init__(self, name: _Optional[str] = ..., mechanism: _Optional[int] = ..., iterations: _Optional[int] = ..., salt: _Optional[bytes] = ..., stored_key: _Optional[bytes] = ..., server_key: _Optional[bytes] = ...) -> None: ...
+
+class ScramDeletion(_message.Message):
+    __slots__ = ("name", "mechanism")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    mechanism: int
+    def __init__(self, name: _Optional[str] = ..., mechanism: _Optional[int] = ...) -> None: ...
+
+class ScramAnswer(_message.Message):
+    __slots__ = ("name", "error", "message")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    error: int
+    message: str
+    def __init__(self, name: _Optional[str] = ..., error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class AlterUserScramCredentialsRequest(_message.Message):
+    __slots__ = ("caller", "deletions", "upsertions")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    DELETIONS_FIELD_NUMBER: _ClassVar[int]
+    UPSERTIONS_FIELD_NUMBER: _ClassVar[int]
+    caller: _raft_pb2.Caller
+    deletions: _containers.RepeatedCompositeFieldContainer[ScramDeletion]
+    upsertions: _containers.RepeatedCompositeFieldContainer[ScramUpsertion]
+    def __init__(self, caller: _Optional[_Union[_raft_pb2.Caller, _Mapping]] = ..., deletions: _Optional[_Iterable[_Union[ScramDeletion, _Mapping]]] = ..., upsertions: _Optional[_Iterable[_Union[ScramUpsertion, _Mapping]]] = ...) -> None: ...
+
+class AlterUserScramCredentialsReply(_message.Message):
+    __slots__ = ("failure", "users")
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    failure: Failure
+    users: _containers.RepeatedCompositeFieldContainer[ScramAnswer]
+    def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., users: _Optional[_Iterable[_Union[ScramAnswer, _Mapping]]] = ...) -> None: ...

@@ -124,6 +124,11 @@ class ControllerStub:
                 request_serializer=rookery_dot_proto_dot_controller__pb2.DeleteAclsRequest.SerializeToString,
                 response_deserializer=rookery_dot_proto_dot_controller__pb2.DeleteAclsReply.FromString,
                 _registered_method=True)
+        self.AlterUserScramCredentials = channel.unary_unary(
+                '/rookery.controller.Controller/AlterUserScramCredentials',
+                request_serializer=rookery_dot_proto_dot_controller__pb2.AlterUserScramCredentialsRequest.SerializeToString,
+                response_deserializer=rookery_dot_proto_dot_controller__pb2.AlterUserScramCredentialsReply.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -142,7 +147,7 @@ class ControllerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def HoldSession(self, request, context):
-        """Answered when this node stops leading; until then its end tells that the broker's connection is gone.
+        """Answered when this node stops leading; until then its end shows that the broker's connection is gone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -233,6 +238,12 @@ class ControllerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterUserScramCredentials(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -330,6 +341,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.DeleteAcls,
                     request_deserializer=rookery_dot_proto_dot_controller__pb2.DeleteAclsRequest.FromString,
                     response_serializer=rookery_dot_proto_dot_controller__pb2.DeleteAclsReply.SerializeToString,
+            ),
+            'AlterUserScramCredentials': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterUserScramCredentials,
+                    request_deserializer=rookery_dot_proto_dot_controller__pb2.AlterUserScramCredentialsRequest.FromString,
+                    response_serializer=rookery_dot_proto_dot_controller__pb2.AlterUserScramCredentialsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -818,6 +834,33 @@ class Controller:
             '/rookery.controller.Controller/DeleteAcls',
             rookery_dot_proto_dot_controller__pb2.DeleteAclsRequest.SerializeToString,
             rookery_dot_proto_dot_controller__pb2.DeleteAclsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterUserScramCredentials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rookery.controller.Controller/AlterUserScramCredentials',
+            rookery_dot_proto_dot_controller__pb2.AlterUserScramCredentialsRequest.SerializeToString,
+            rookery_dot_proto_dot_controller__pb2.AlterUserScramCredentialsReply.FromString,
             options,
             channel_credentials,
             insecure,

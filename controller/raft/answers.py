@@ -11,13 +11,17 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from rookery.controller.raft import messages as m
+from rookery.controller.raft.errors import MetadataDamagedError
 from rookery.controller.raft.metrics import RaftMetrics
 from rookery.controller.raft.storage import RaftStorage
 from rookery.core.clock import Clock
 from rookery.core.errors import NotControllerError, OffsetOutOfRangeError, RequestTimedOutError
+from rookery.core.metadata_log import SnapshotId
 
 CHUNK_BYTES = 4 << 20
 FETCH_BYTES_MAX = 8 << 20
+DAMAGED_PAUSE_S = 0.5
+"""Who gets no records although there are some asks again at once: such an answer waits as long as a fetch does."""
 MEASURED_MAX = 10_000
 
 
@@ -35,11 +39,25 @@ class _Call:
     max_bytes: int
 
 
+def _give_nothing(call: _Call, response: m.Response) -> None:
+    if not call.answered.done():
+        call.answered.set_result(Answer(response))
+
+
 class Calls:
     """Requests of peers."""
 
-    def __init__(self, storage: RaftStorage) -> None:
+    def __init__(
+        self,
+        storage: RaftStorage,
+        damaged: Callable[[MetadataDamagedError], None],
+        downloads: Callable[[SnapshotId], None],
+    ) -> None:
+        """`damaged` hears of records that cannot be sent, `downloads` of every snapshot that somebody begins to
+        read."""
         self._storage = storage
+        self._damaged = damaged
+        self._downloads = downloads
         self._waiting: dict[int, _Call] = {}
         self._numbers = count(1)
 
@@ -58,8 +76,13 @@ class Calls:
     def respond(self, response: m.Response) -> None:
         """Take a response of the core. One that nobody waits for any more is dropped."""
         call = self._waiting.get(response.correlation)
-        if call is not None and not call.answered.done():
+        if call is None or call.answered.done():
+            return
+        try:
             call.answered.set_result(self._completed(response, call.max_bytes))
+        except MetadataDamagedError as error:
+            self._damaged(error)
+            call.answered.get_loop().call_later(DAMAGED_PAUSE_S, _give_nothing, call, response)
 
     def _completed(self, response: m.Response, max_bytes: int) -> Answer:
         match response:
@@ -79,6 +102,8 @@ class Calls:
         if found is None:
             return replace(response, refusal=m.Refusal.SNAPSHOT_NOT_FOUND)
         size, chunk = found
+        if response.position == 0:
+            self._downloads(response.snapshot)
         if not 0 <= response.position <= size:
             return replace(response, refusal=m.Refusal.POSITION_OUT_OF_RANGE)
         return replace(response, size=size, chunk=chunk)

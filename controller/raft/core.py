@@ -10,7 +10,7 @@ fetches, never stands for election, and finds the leader through the bootstrap s
 `broker.metadata.follower`.)
 
 Where things are: `replica` (state and transitions), `roles` (what each role holds), `election`, `leading`,
-`following`, `membership` (the decisions), `log`, `progress`, `quorum`, `voters` (the values they decide
+`following`, `membership` (the decisions), `log`, `progress`, `voters` (the values they decide
 on).
 """
 

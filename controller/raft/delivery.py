@@ -20,7 +20,7 @@ class _Leader(NamedTuple):
     leader_id: int
     epoch: int
     after: int
-    """Told once everything up to and including this offset is delivered."""
+    """Reported once everything up to and including this offset is delivered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +50,7 @@ class Delivery:
         self._wake.set()
 
     def leader(self, leader_id: int, epoch: int, after: int = -1) -> None:
-        """Tell every listener who leads, once it has everything up to `after`; replaces what was not told yet."""
+        """Report the leader to every listener, once it has everything up to `after`; replaces a waiting report."""
         self._leader = _Leader(leader_id, epoch, after)
         for reader in self._readers:
             reader.leader = self._leader
@@ -72,7 +72,7 @@ class Delivery:
         for reader in self._readers:
             if reader.position < self._storage.start_offset or reader.position == _START:
                 await self._load(reader)
-        self._tell_leader()
+        self._report_leader()
         behind = [reader for reader in self._readers if reader.position < self._high_watermark]
         if not behind:
             return False
@@ -88,7 +88,7 @@ class Delivery:
                 for batch in batches:
                     reader.listener.on_commit(batch)
                 reader.position = next_offset
-        self._tell_leader()
+        self._report_leader()
         return True
 
     async def _load(self, reader: _Reader) -> None:
@@ -105,9 +105,9 @@ class Delivery:
         else:
             reader.position = max(reader.position, 0)
 
-    def _tell_leader(self) -> None:
+    def _report_leader(self) -> None:
         for reader in self._readers:
-            told = reader.leader
-            if told is not None and reader.position > told.after:
+            pending = reader.leader
+            if pending is not None and reader.position > pending.after:
                 reader.leader = None
-                reader.listener.on_leader(told.leader_id, told.epoch)
+                reader.listener.on_leader(pending.leader_id, pending.epoch)

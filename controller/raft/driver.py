@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from math import inf
 from typing import Any, TypeVar
 
 from rookery.controller.raft import messages as m
@@ -26,7 +27,7 @@ from rookery.controller.raft.batches import data_batch
 from rookery.controller.raft.core import RaftCore
 from rookery.controller.raft.delivery import Delivery
 from rookery.controller.raft.election import is_first
-from rookery.controller.raft.errors import RaftFatalError, RaftRefusedError
+from rookery.controller.raft.errors import MetadataDamagedError, RaftFatalError, RaftRefusedError
 from rookery.controller.raft.metrics import RaftMetrics
 from rookery.controller.raft.ready import LogWrite, Ready, RoleChange
 from rookery.controller.raft.roles import Candidate, Prospective
@@ -48,6 +49,11 @@ LEADER = "leader"
 HANDOVER_EXTRA_S = 1.0
 _TIMER_MIN_S = 0.001
 DAMAGED_TODO = "if this goes on, check the disk of the leader and this one; the leader's next snapshot is tried, too"
+ROTTEN_TODO = "check the disk of this node; where others vote, rebuild the node from them"
+CHECK_AGAIN_S = 10.0
+"""Damage is looked for, and told of, at most so often."""
+REDUNDANT = 3
+"""So many voters do without one of them."""
 UNWRITTEN_TODO = "free or repair the disk; until a snapshot succeeds, the metadata log grows"
 START_ALL = "start all of controller.quorum.voters: the first leader of a new quorum needs the votes of all of them"
 
@@ -57,7 +63,7 @@ class _StoppedError(Exception):
 
 
 class _UntilStopped:
-    """The values of a snapshot, which a thread iterates over, until it is told to stop."""
+    """The values of a snapshot, which a thread iterates over, until it is stopped."""
 
     def __init__(self, values: Iterable[bytes]) -> None:
         self._values = values
@@ -87,11 +93,11 @@ class Driver:
         metrics: RaftMetrics,
         control: Control,
     ) -> None:
-        """`speaker` tells in whose name, and in which version, to speak to peers."""
+        """`speaker` gives the sender's identity and the protocol version for calls to peers."""
         self.settings = settings
         self.core = core
         self.storage = storage
-        self.calls = Calls(storage)
+        self.calls = Calls(storage, self._damaged, self._downloads)
         self.commits = Commits(clock, metrics)
         self.delivery = Delivery(storage)
         self.transport = Transport(
@@ -127,6 +133,8 @@ class Driver:
         """A node that has just started knows no leader, even if it elects itself before it says anything."""
         self._missing: list[int] = []
         self._writing_snapshot = False
+        self._checked: tuple[SnapshotId | None, float] = (None, 0.0)
+        self._tell_damage_at = -inf
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -212,6 +220,29 @@ class Driver:
         if deadline_ms != float("inf"):
             wait_s = max((deadline_ms - self.now_ms()) / 1000, _TIMER_MIN_S)
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._tick)
+
+    def _damaged(self, error: MetadataDamagedError) -> None:
+        """Some other replica needs what this one cannot give. It ends where the other voters can go on without it, and
+        the one of them that leads next can give it; else it is better than nothing."""
+        now = self._clock.monotonic()
+        if now >= self._tell_damage_at:
+            self._tell_damage_at = now + CHECK_AGAIN_S
+            _log.error("raft.metadata.damaged", reason=str(error), todo=ROTTEN_TODO)
+        if len(self.core.replica.voters) >= REDUNDANT and not self._failure.done():
+            self._failure.set_exception(error)
+
+    def _downloads(self, snapshot: SnapshotId) -> None:
+        now, (last, checked_at) = self._clock.monotonic(), self._checked
+        if snapshot != last or now - checked_at > CHECK_AGAIN_S:
+            self._checked = (snapshot, now)
+            self.spawn(self._check(snapshot))
+
+    async def _check(self, snapshot: SnapshotId) -> None:
+        """When somebody begins to download it: a snapshot may rot after it was written."""
+        try:
+            await finish_despite_cancel(asyncio.to_thread(self.storage.check_snapshot, snapshot))
+        except MetadataDamagedError as error:
+            self._damaged(error)
 
     def _tick(self) -> None:
         self._timer = None

@@ -1,7 +1,7 @@
 """Elections: asking for votes, giving them, and learning who won.
 
 A replica first asks whether it would be elected (pre-vote) and raises its epoch only after a majority said
-yes. Nobody who hears from a living leader says yes.
+yes. A replica that a leader has answered within the fetch timeout says no.
 """
 
 from rookery.controller.raft import leading
@@ -15,10 +15,9 @@ from rookery.controller.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from rookery.controller.raft.quorum import Outcome, election_outcome, majority
 from rookery.controller.raft.replica import Replica
 from rookery.controller.raft.roles import Ballot, Candidate, Follower, Leader, Prospective, Unattached
-from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
+from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, Outcome, ReplicaKey, election_outcome, majority
 
 # -- giving votes --------------------------------------------------------------------------------------------
 
@@ -61,11 +60,11 @@ def is_up_to_date(replica: Replica, request: VoteRequest) -> bool:
 def would_vote(replica: Replica, request: VoteRequest) -> bool:
     """A replica with a leader in office wants no election; the epoch asked for is not its concern yet.
 
-    A leader that it was only told of does not count: two followers of a leader that fell silent could else go
-    on telling each other of it, each just before its own patience ends.
+    A leader reported only by a peer does not count: two followers of a leader that fell silent could otherwise keep
+    reporting it to each other, each just before its own timeout ends.
     """
     role = replica.role
-    in_office = isinstance(role, Leader) or (isinstance(role, Follower) and role.heard)
+    in_office = isinstance(role, Leader) or (isinstance(role, Follower) and role.answered)
     return not in_office and is_up_to_date(replica, request)
 
 
@@ -153,9 +152,9 @@ def count(replica: Replica, ballot: Ballot, now_ms: float) -> None:
 
 
 def is_first(replica: Replica) -> bool:
-    """Whether this would be the first election of a quorum whose configuration does not tell the disks of its voters.
+    """Whether this would be the first election of a quorum whose configuration does not name the disks of its voters.
 
-    Nothing else tells a new disk from one that took the place of a disk that voted and acknowledged before. So all of
+    Nothing else distinguishes a new disk from one that replaced a disk that voted and acknowledged before. So all of
     them must take part; the first record then names every disk. A majority of empty disks would else elect a leader
     while the only log with records is away.
     """
@@ -255,6 +254,6 @@ def leader_left(replica: Replica, wait_ms: float, now_ms: float) -> None:
 
 def short_wait_ms(replica: Replica) -> float:
     """When all followers learn of a leader's end in the same moment, chance lets one of them be first.
-    Whoever has tried in vain before waits longer: the others may still hear from the leader."""
+    Whoever has tried in vain before waits longer: the leader may still answer the others."""
     wait_ms = replica.random() * replica.config.election_timeout_ms / 20
     return wait_ms + back_off_ms(replica) if replica.elections_lost else wait_ms

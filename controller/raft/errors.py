@@ -60,7 +60,7 @@ class MetadataDamagedError(CorruptStateError):
 
     def __init__(self, folder: str, why: str) -> None:
         super().__init__(
-            f"{why}. This node does not start on {folder} as it is. While a majority of the other voters is healthy, "
+            f"{why}. This node does not run on {folder} as it is. While a majority of the other voters is healthy, "
             "rebuild it from them: remove its vote (`rookery quorum status` shows ID and "
             f"DIRECTORY, `rookery quorum remove-voter ID DIRECTORY` removes it), move {folder} away, start the node, "
             "give it a vote again (`rookery quorum add-voter ID DIRECTORY HOST:PORT`). Without such a majority bring "

@@ -42,7 +42,7 @@ def fetch_on(replica: Replica, role: Follower, now_ms: float) -> None:
 
 
 def is_settled(replica: Replica) -> bool:
-    """Whether the log on disk is what this replica says it is: only then may its end be told."""
+    """Whether the log on disk is what this replica says it is: only then may its end be reported."""
     return replica.log.is_flushed and not replica.installing
 
 
@@ -137,19 +137,19 @@ def follows(batches: tuple[Batch, ...], offset: int, epoch: int, epoch_max: int)
 
 def good_answer(replica: Replica, role: Follower, now_ms: float) -> None:
     role.fetch_deadline_ms = now_ms + replica.config.fetch_timeout_ms
-    role.heard = True
+    role.answered = True
     replica.elections_lost = 0
 
 
 def on_request_failed(replica: Replica, role: Follower, now_ms: float) -> None:
-    """Try again soon. But a leader known by hearsay alone, and out of reach for as long as an election may take, is
+    """Try again soon. But a leader reported only by a peer, and out of reach for as long as an election may take, is
     given up: others who cannot reach it may wait for each other, one because it does not know yet that the leader is
     gone, the other because its log is the shorter one."""
     config = replica.config
     role.request = None
     role.retry_ms = now_ms + config.retry_backoff_ms
-    told_ms = role.fetch_deadline_ms - config.fetch_timeout_ms
-    if not role.heard and now_ms >= told_ms + config.election_timeout_ms:
+    reported_ms = role.fetch_deadline_ms - config.fetch_timeout_ms
+    if not role.answered and now_ms >= reported_ms + config.election_timeout_ms:
         election.leader_left(replica, election.short_wait_ms(replica), now_ms)
 
 

@@ -18,10 +18,9 @@ from rookery.controller.raft.messages import (
     SnapshotId,
 )
 from rookery.controller.raft.progress import Progress, ProgressTable
-from rookery.controller.raft.quorum import reached_by_majority
 from rookery.controller.raft.replica import Replica
 from rookery.controller.raft.roles import Leader, ParkedFetch, Transfer
-from rookery.controller.raft.voters import ReplicaKey, Voter
+from rookery.controller.raft.voters import ReplicaKey, Voter, reached_by_majority
 
 # -- taking and leaving office -------------------------------------------------------------------------------
 
@@ -46,7 +45,7 @@ def take_office(replica: Replica, disks: Mapping[int, UUID], now_ms: float) -> N
 
 
 def announce(replica: Replica, role: Leader, now_ms: float) -> None:
-    """Tell voters that have not fetched of late who leads."""
+    """Send BeginEpoch to voters that have not fetched of late."""
     interval_ms = replica.config.election_timeout_ms / 2
     role.announce_ms = now_ms + interval_ms
     for voter in replica.voters.others(replica.me):
@@ -190,9 +189,9 @@ def has_news(replica: Replica, request: FetchRequest) -> bool:
 def answer_parked(replica: Replica, role: Leader) -> None:
     """Answer those for whom there is news."""
     news = (replica.log.end_offset, replica.high_watermark)
-    if news == role.told_news:
+    if news == role.sent_news:
         return
-    role.told_news = news
+    role.sent_news = news
     for key in [key for key, parked in role.parked.items() if has_news(replica, parked.request)]:
         answer(replica, role.parked.pop(key).request)
 
@@ -292,7 +291,7 @@ def tick(replica: Replica, role: Leader, held_up: bool, now_ms: float) -> None:
 
 
 def quorum_contact_ms(replica: Replica, role: Leader, now_ms: float) -> float:
-    """Since when a majority may have been silent. The leader hears itself; alone it is its own majority."""
+    """Since when a majority may have been silent. The leader counts itself; alone it is its own majority."""
     return reached_by_majority(contact_ms(replica, role, voter, now_ms) for voter in replica.voters)
 
 

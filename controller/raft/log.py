@@ -1,7 +1,7 @@
 """What Raft needs to know of the log: where epochs begin, which voter sets it holds, how much of it is
 fsynced.
 
-The records themselves stay outside. Epochs never fall along a log, so a list of their first offsets tells
+The records themselves stay outside. Epochs never fall along a log, so a list of their first offsets gives
 the epoch of every record, and two logs agree up to an offset if they have the same epoch just before it.
 """
 
@@ -36,7 +36,7 @@ class LogSummary:
 
 
 class LogIndex:
-    """The structure of one replica's log, kept in step with what the driver is told to write."""
+    """The structure of one replica's log, kept in step with the writes handed to the driver."""
 
     def __init__(self, summary: LogSummary) -> None:
         self.start_offset = summary.start_offset

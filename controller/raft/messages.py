@@ -152,7 +152,7 @@ class FetchRequest:
     last_fetched_epoch: int
     """Epoch of the record before `fetch_offset`; 0 if there is none."""
     high_watermark: int
-    """What the sender knows; the leader answers at once when it can tell more."""
+    """The sender's; the leader answers at once when its own is higher."""
     max_wait_ms: int
     """How long the leader may hold the answer back for lack of news."""
 

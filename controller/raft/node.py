@@ -51,7 +51,7 @@ class RaftNode(Service):
         level: Callable[[], int] | None = None,
         control: Control = GRPC,
     ) -> None:
-        """`level` tells the metadata.version that the cluster has agreed on, as far as this node knows."""
+        """`level` returns the cluster's finalised metadata.version, as far as this node knows."""
         self.settings = settings
         self._level = level or (lambda: settings.release.levels.min_version)
         self._disk = disk or FileDisk()

@@ -51,7 +51,7 @@ class ProgressTable:
         return max(same_id, key=lambda progress: progress.contact_ms, default=None)
 
     def touch(self, key: ReplicaKey, voters: VoterSet, silent_since_ms: float) -> Progress:
-        """The entry of `key`, which has just been heard of; a new one may push an old observer out."""
+        """The entry of `key`, which has just sent a request; a new one may push an old observer out."""
         progress = self._table.get(key)
         if progress is None:
             self._forget_observers(voters, silent_since_ms)

@@ -13,7 +13,7 @@ skipped):
    fetch on, and a leader does not count itself, before that call: this is what makes a fetch offset an
    acknowledgement.
 5. `high_watermark`: records below it are committed: apply them, in order.
-6. `role`: tell the application.
+6. `role`: report it to the application.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Send:
     """Node id, or ANY_BOOTSTRAP."""
     message: Message
     endpoint: str = ""
-    """Where that node listens, as far as the voter set or a peer has told; "" if only the id is known."""
+    """Where that node listens, from the voter set or reported by a peer; "" if only the id is known."""
 
 
 @dataclass(frozen=True, slots=True)

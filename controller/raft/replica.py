@@ -4,7 +4,7 @@ The rules of this file:
 - the epoch never falls, and `voted_for` is set at most once per epoch;
 - a role changes only through `_enter`, and only along NEXT_IN_EPOCH or with a higher epoch;
 - the high watermark never falls;
-- what must be told to the driver is found by comparing with what it was told last (`take_ready`), so no
+- what must be reported to the driver is found by comparing with the last report (`take_ready`), so no
   caller can forget to mark something as changed.
 """
 
@@ -80,9 +80,9 @@ class Replica:
         self.elections_lost = 0
         self.out = Outbox.empty()
         self._correlation = int(random() * 2**32)
-        self._told_state = (state.epoch, state.voted_for)
-        self._told_role: tuple[object, ...] = ()
-        self._told_high_watermark = self.high_watermark
+        self._reported_state = (state.epoch, state.voted_for)
+        self._reported_role: tuple[object, ...] = ()
+        self._reported_high_watermark = self.high_watermark
         if self.epoch < self.log.last_epoch:
             raise CorruptStateError(
                 f"quorum-state says epoch {self.epoch}, but the log has records of epoch {self.log.last_epoch}: "
@@ -210,7 +210,7 @@ class Replica:
         self.high_watermark = offset
         return True
 
-    # -- telling ---------------------------------------------------------------------------------------------
+    # -- reports to the driver ---------------------------------------------------------------------------
 
     def take_ready(self) -> Ready:
         """Everything decided since the last call."""
@@ -218,8 +218,8 @@ class Replica:
         state = self._changed_state()
         role = self._changed_role()
         high_watermark = None
-        if self.high_watermark != self._told_high_watermark:
-            high_watermark = self._told_high_watermark = self.high_watermark
+        if self.high_watermark != self._reported_high_watermark:
+            high_watermark = self._reported_high_watermark = self.high_watermark
         if not (out.sends or out.log_writes or state or role or high_watermark) and out == Outbox.empty():
             return NOTHING
         self.out = Outbox.empty()
@@ -236,16 +236,16 @@ class Replica:
     def _changed_state(self) -> QuorumState | None:
         """Who leads is not worth an fsync of its own: it would delay the first fetch from a new leader."""
         state = (self.epoch, self.voted_for)
-        if state == self._told_state:
+        if state == self._reported_state:
             return None
-        self._told_state = state
+        self._reported_state = state
         return QuorumState(*state, self.epoch_leader)
 
     def _changed_role(self) -> RoleChange | None:
         role = (self.role.name, self.epoch, self.leader_id, self.voters)
-        if role == self._told_role:
+        if role == self._reported_role:
             return None
-        self._told_role = role
+        self._reported_role = role
         start = self.role.epoch_start_offset if isinstance(self.role, Leader) else -1
         return RoleChange(self.role.name, self.epoch, self.leader_id, self.leader_endpoint, self.voters, start)
 

@@ -95,8 +95,8 @@ class Follower:
     leader_endpoint: str
     fetch_deadline_ms: float
     """Without a good answer by then the leader is given up."""
-    heard: bool = False
-    """Whether the leader itself has answered since it is followed. Until then it is hearsay."""
+    answered: bool = False
+    """Whether the leader itself has answered since it is followed. Until then only a peer has reported it."""
     request: Outstanding | None = None
     retry_ms: float = -math.inf
     """Not before this moment may the next request leave."""
@@ -140,7 +140,7 @@ class Leader:
     """When to announce the epoch again to voters that do not fetch."""
     check_quorum_ms: float = 0.0
     """When to look whether a majority is still there."""
-    told_news: tuple[int, int] = (-1, -1)
+    sent_news: tuple[int, int] = (-1, -1)
     """Log end and high watermark when parked fetches were last looked through."""
     parked: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
     parked_ms: float = math.inf

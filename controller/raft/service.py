@@ -52,7 +52,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
 
     def __init__(self, node: RaftNode) -> None:
         settings = node.settings
-        mutual = settings.tls is not None and settings.tls.client_auth == "required"
+        mutual = settings.tls is not None and settings.tls.current.client_auth == "required"
         self._node = node
         self.access = Access(settings.cluster_id, settings.node_id, mutual, settings.release)
 

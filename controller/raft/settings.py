@@ -1,4 +1,4 @@
-"""What a Raft node is told when it is built: the timings of the core, and where and with whom it runs."""
+"""The settings of a Raft node: the timings of the core, and where and with whom it runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from uuid import UUID
 
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.core.config import node as keys
-from rookery.core.config.defaults import metadata_log_dir
+from rookery.core.config.node import metadata_log_dir
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.log import LogConfig
-from rookery.core.log.folder_files import MetaProperties
+from rookery.core.log.ownership import MetaProperties
 from rookery.core.metadata.features import RELEASE, Release
-from rookery.core.net.tls import Tls
+from rookery.core.net.tls import CurrentTls
 
 FETCH_WAIT_MS_MAX = 500
 
@@ -41,7 +41,7 @@ class RaftConfig:
 
     @property
     def check_quorum_timeout_ms(self) -> float:
-        """A leader that does not hear from a majority for so long resigns."""
+        """A leader without contact to a majority for so long resigns."""
         return 1.5 * self.fetch_timeout_ms
 
     @property
@@ -79,7 +79,7 @@ class RaftSettings:
     """controller.quorum.voters: the first voters of a new cluster."""
     bootstrap: tuple[str, ...] = ()
     """controller.quorum.bootstrap.servers: where a node that is not a voter yet finds the quorum."""
-    tls: Tls | None = None
+    tls: CurrentTls | None = None
     raft: RaftConfig = field(default_factory=RaftConfig)
     log: LogConfig = field(default_factory=LogConfig)
     checkpoint_interval_ms: int = 5_000
@@ -87,7 +87,7 @@ class RaftSettings:
     release: Release = RELEASE
 
     @classmethod
-    def of(cls, settings: Settings, meta: MetaProperties, tls: Tls | None) -> "RaftSettings":
+    def of(cls, settings: Settings, meta: MetaProperties, tls: CurrentTls | None) -> "RaftSettings":
         fetch_timeout_ms = settings[keys.CONTROLLER_QUORUM_FETCH_TIMEOUT_MS]
         return cls(
             cluster_id=meta.cluster_id,

@@ -22,15 +22,17 @@ from rookery.controller.raft.voters import ReplicaKey, VoterSet
 from rookery.core.disk import Disk, replace_file
 from rookery.core.errors import CorruptMessageError
 from rookery.core.ids import id_text
-from rookery.core.log import FlushJob, Log, LogConfig, LogCorrupt
+from rookery.core.log import FlushJob, Log, LogConfig, LogCorrupt, LogRead
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, CheckpointDamaged, read_offsets, write_offsets
-from rookery.core.log.folder_files import id_from
-from rookery.core.log.names import DELETED
+from rookery.core.log.names import DELETED, LOG, segment_file
+from rookery.core.log.ownership import id_from
+from rookery.core.log.scan import check_stored
 from rookery.core.metadata_log import METADATA_LOG, Control, SnapshotId, read_control
 from rookery.core.types import TopicPartition
 
 QUORUM_STATE = "quorum-state"
 STATE_VERSION = 1
+CHECKED_AT_ONCE = 1 << 20
 _PARTITION = TopicPartition("__cluster_metadata", 0)
 _VOTE_FORGOTTEN = "this voter may have promised a vote that it no longer knows of"
 
@@ -60,8 +62,7 @@ class RaftStorage:
         try:
             return RaftStorage._open(disk, folder, path, config, now_ms)
         except LogCorrupt as error:
-            why = f"{error.path} is damaged at byte {error.position}: {error.why}"
-            raise MetadataDamagedError(path, why) from error
+            raise _damaged(path, error) from error
         except (CorruptStateError, CheckpointDamaged, CorruptMessageError) as error:
             raise MetadataDamagedError(path, str(error)) from error
 
@@ -123,9 +124,23 @@ class RaftStorage:
             raise CorruptStateError(f"{self._log.path} ends at {self._log.end_offset}, the core says at {offset}")
 
     def read(self, offset: int, upper: int, max_bytes: int) -> tuple[bytes, int]:
-        """Whole batches from `offset` on, below `upper`, at least one, and the offset after them."""
-        found = self._log.read(offset, max_bytes, upper)
+        """Whole batches from `offset` on, below `upper`, at least one, and the offset after them. Raises
+        MetadataDamagedError where they are not what was once written."""
+        try:
+            found = self._log.read(offset, max_bytes, upper)
+            _check(self._log, found)
+        except LogCorrupt as error:
+            raise _damaged(self._log.path, error) from error
         return bytes(found.data), found.next_offset
+
+    def check_snapshot(self, snapshot: SnapshotId) -> None:
+        """Raises MetadataDamagedError if it is not what was once written. Blocks; for a thread."""
+        try:
+            self.snapshots.check(snapshot)
+        except FileNotFoundError:
+            return  # a newer one took its place
+        except CorruptMessageError as error:
+            raise MetadataDamagedError(self._log.path, str(error)) from error
 
     def begin_flush(self) -> FlushJob:
         return self._log.begin_flush()
@@ -171,6 +186,10 @@ class RaftStorage:
         self._log.close()
 
 
+def _damaged(folder: str, error: LogCorrupt) -> MetadataDamagedError:
+    return MetadataDamagedError(folder, f"{error.path} is damaged at byte {error.position}: {error.why}")
+
+
 def _recover(disk: Disk, log: Log, snapshots: Snapshots, committed: int, now_ms: int) -> Recovered:
     kept, path = snapshots.all(), f"{log.path}/{QUORUM_STATE}"
     empty = log.end_offset == 0 and not kept
@@ -193,7 +212,21 @@ def _recover(disk: Disk, log: Log, snapshots: Snapshots, committed: int, now_ms:
         )
     if latest is not None and not _continues(log, latest):
         log.truncate_fully_and_start_at(latest.end_offset, now_ms)  # a crash amid an installation
+    _check_rest(log, 0 if latest is None else latest.end_offset)
     return Recovered(state, _summary(log, snapshots, kept))
+
+
+def _check_rest(log: Log, offset: int) -> None:
+    """Raises LogCorrupt unless all is sound that is to be read after the latest snapshot: closed segments, too."""
+    offset = max(offset, log.start_offset)
+    while offset < log.end_offset:
+        found = log.read(offset, CHECKED_AT_ONCE)
+        _check(log, found)
+        offset = found.next_offset
+
+
+def _check(log: Log, found: LogRead) -> None:
+    check_stored(found.data, segment_file(log.path, found.segment_base, LOG), found.position)
 
 
 def _make_durable(disk: Disk, log: Log) -> None:

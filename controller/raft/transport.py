@@ -1,7 +1,7 @@
 """The outgoing half of Raft over gRPC: sends the core's requests and hands the answers back.
 
 One channel per peer. A call that fails is reported, never repeated here: the core decides when to try again.
-When the call that the leader holds open breaks because its connection closed, that is told at once, since it
+When the call that the leader holds open breaks because its connection closed, that is reported at once, since it
 is the first sign of the leader's death.
 """
 
@@ -21,8 +21,8 @@ from rookery.controller.raft.ready import Send
 from rookery.controller.raft.settings import RaftConfig
 from rookery.core.errors import CorruptMessageError
 from rookery.core.event_logging import get_logger
-from rookery.core.net.control import GRPC, Control, name_is_unknown
-from rookery.core.net.tls import Tls
+from rookery.core.net.control import GRPC, Control, Exchange, name_is_unknown
+from rookery.core.net.tls import CurrentTls
 from rookery.proto.raft_pb2_grpc import RaftStub
 
 _log = get_logger("controller.raft.transport")
@@ -73,10 +73,10 @@ class Transport:
         me: int,
         endpoints: Mapping[int, str],
         bootstrap: Sequence[str] = (),
-        tls: Tls | None = None,
+        tls: CurrentTls | None = None,
         control: Control = GRPC,
     ) -> None:
-        """`speaker` tells in whose name, and in which version, to speak now; `endpoints` serve for node ids whose
+        """`speaker` gives the sender's identity and the protocol version of now; `endpoints` serve for node ids whose
         address the core does not know (yet); `bootstrap` are addresses of nodes that may know the leader."""
         self._speaker = speaker
         self._config = config
@@ -84,13 +84,13 @@ class Transport:
         self._endpoints = endpoints
         others = [endpoint for node_id, endpoint in endpoints.items() if node_id != me]
         self._bootstrap = cycle(bootstrap or others or [""])
-        self._tls = tls
+        self._exchange = Exchange(tls)
         self._control = control
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         self._complained: set[str] = set()
-        self._farewells = 0
-        self._no_farewells = asyncio.Event()
-        self._no_farewells.set()
+        self._end_epochs = 0
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
 
     def send(self, send: Send, spawn: Spawn) -> None:
         """Start one request; its answer or failure comes to the inbox later."""
@@ -98,17 +98,17 @@ class Transport:
         if send.to == m.ANY_BOOTSTRAP:
             endpoint = next(self._bootstrap)
         if isinstance(send.message, m.EndEpochRequest):
-            self._farewells += 1
-            self._no_farewells.clear()
+            self._end_epochs += 1
+            self._all_answered.clear()
         spawn(self._call(send.to, endpoint, send.message, spawn))
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait until everybody was told that this leader resigned, or could not be."""
+        """Wait until every peer was informed that this leader resigned, or could not be reached."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._no_farewells.wait()
+                await self._all_answered.wait()
         except TimeoutError:
-            _log.warning("raft.farewell.unanswered", peers=self._farewells)
+            _log.warning("raft.end_epoch.unanswered", peers=self._end_epochs)
 
     async def close(self) -> None:
         peers = [peer.channel.close() for peer in self._peers.values()]
@@ -136,9 +136,9 @@ class Transport:
             self._inbox.received(response)
         finally:
             if isinstance(request, m.EndEpochRequest):
-                self._farewells -= 1
-                if self._farewells == 0:
-                    self._no_farewells.set()
+                self._end_epochs -= 1
+                if self._end_epochs == 0:
+                    self._all_answered.set()
 
     def _note(self, peer: _Peer, to: int, request: m.Message, code: grpc.StatusCode) -> None:
         """Draw the conclusions from a failed call."""
@@ -187,8 +187,10 @@ class Transport:
         return pieces
 
     def _peer(self, endpoint: str, spawn: Spawn) -> _Peer:
+        if self._exchange.happened():
+            self._peers.clear()
         if endpoint not in self._peers:
-            channel = self._control.open_channel(endpoint, self._tls)
+            channel = self._control.open_channel(endpoint, self._exchange.current)
             self._peers[endpoint] = _Peer(channel, RaftStub(channel))  # type: ignore[no-untyped-call]
             if len(self._peers) > CHANNELS_MAX:
                 _, oldest = self._peers.popitem(last=False)
@@ -197,7 +199,7 @@ class Transport:
         return self._peers[endpoint]
 
     def _failed(self, to: int, endpoint: str, request: m.Message, why: str) -> None:
-        """Tell the core, and people once: when a peer begins to fail, not at each attempt."""
+        """Report it to the core; log it once, when a peer begins to fail, not at each attempt."""
         self._inbox.request_failed(to, request.correlation)
         if endpoint not in self._complained:
             self._complained.add(endpoint)

@@ -1,12 +1,13 @@
-"""Who may vote: replicas named by id and directory id, and the set of them.
+"""Who may vote: replicas named by id and directory id, the set of them, and majorities of it.
 
 The voter set lives in the log as VOTERS records and in snapshots. The last VOTERS record of a replica's log
 is in force there, committed or not; cutting the log brings the one before it back.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import Enum
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 UNKNOWN_DIRECTORY = UUID(int=0)
@@ -26,7 +27,7 @@ class ReplicaKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Voter:
     """A member of the quorum. A voter that came from configuration has no directory id until the first leader
-    has heard from it; until then any disk of that node is taken for it."""
+    has received it; until then any disk of that node is taken for it."""
 
     key: ReplicaKey
     endpoint: str = ""
@@ -89,3 +90,37 @@ class VoterSet:
     def pinned_to(self, key: ReplicaKey) -> "VoterSet":
         """The same members, with the directory id of one of them now known."""
         return VoterSet(Voter(key, voter.endpoint) if voter.id == key.id else voter for voter in self)
+
+
+Number = TypeVar("Number", int, float)
+
+
+def majority(members: int) -> int:
+    """How many of `members` make any two such groups share one."""
+    return members // 2 + 1
+
+
+def reached_by_majority(values: Iterable[Number]) -> Number:
+    """The highest value that a majority has reached: of log ends the committed one, of the times of last
+    contact the moment since which a majority has been silent."""
+    ordered = sorted(values, reverse=True)
+    if not ordered:
+        raise ValueError("an empty quorum decides nothing")
+    return ordered[majority(len(ordered)) - 1]
+
+
+class Outcome(Enum):
+    OPEN = "open"
+    WON = "won"
+    LOST = "lost"
+
+
+def election_outcome(
+    voters: Collection[int], granted: Collection[int], refused: Collection[int], needed: int
+) -> Outcome:
+    """Where an election stands that takes `needed` votes; answers of nodes that are not voters do not count."""
+    if sum(node in granted for node in voters) >= needed:
+        return Outcome.WON
+    if len(voters) - sum(node in refused for node in voters) < needed:
+        return Outcome.LOST
+    return Outcome.OPEN

@@ -24,11 +24,14 @@ from rookery.core.metadata.image import BrokerRegistration, Image
 from rookery.core.metadata.records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
+    ProducerIdsRecord,
     Record,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
 from rookery.core.metadata.requests import (
+    AllocateProducerIdsReply,
+    AllocateProducerIdsRequest,
     HeartbeatReply,
     HeartbeatRequest,
     RegisterBrokerReply,
@@ -40,7 +43,7 @@ from rookery.core.metadata.requests import (
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Soft state about brokers that is in no log: what the controller has heard from them lately.
+    """Soft state about brokers that is in no log: their recent contacts with the controller.
 
     `in_session`: the registered process is known to be alive. `others_offset`: up to where all other active
     brokers have read the metadata log. `shutdown_offset`: where the log ended when the broker gave up its
@@ -223,3 +226,16 @@ def _elections(image: Image, broker_id: int, defaults: Defaults) -> list[Partiti
         if not partition.has_leader and broker_id in partition.replicas
     )
     return [change for change in changes if change is not None]
+
+
+BLOCK_SIZE = 1000
+
+
+def allocate_producer_ids(
+    image: Image, request: AllocateProducerIdsRequest
+) -> Decision[AllocateProducerIdsReply]:
+    """The next block of producer ids; a block is never given twice, whichever controller leads. The broker's epoch has
+    been checked."""
+    first = image.next_producer_id
+    record = ProducerIdsRecord(request.broker_id, request.broker_epoch, first + BLOCK_SIZE)
+    return decided([record], AllocateProducerIdsReply(first, BLOCK_SIZE))

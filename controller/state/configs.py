@@ -180,7 +180,7 @@ def _value(
         present = effective(option)
         value = _changed_list(change.op, _words(present or ""), _words(value))
         if not value and option.default:
-            raise InvalidConfigError(f"nothing would be left of {change.name}={present}: set what it shall be instead")
+            raise InvalidConfigError(f"nothing would be left of {change.name}={present}: set the new value instead")
     rules.check(resource, change.name, value)
     return value
 

@@ -47,8 +47,8 @@ def offline_directories(
 def assign_replicas_to_dirs(
     image: Image, request: AssignReplicasToDirsRequest, defaults: Defaults
 ) -> Decision[AssignReplicasToDirsReply]:
-    """The broker tells where it keeps replicas; its epoch has been checked. One that is damaged has lost its directory
-    until it is rebuilt."""
+    """The broker reports where it keeps replicas; its epoch has been checked. A damaged replica has no directory until
+    it is rebuilt."""
     records = []
     answers = []
     electorate = Electorate(image, defaults)

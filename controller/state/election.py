@@ -41,7 +41,7 @@ NOT_ELECTED = Elected(NO_NODE)
 
 
 def elect(candidates: Candidates, election: Election, can_lead: Callable[[int], bool]) -> Elected:
-    """The leader by the order above; `can_lead` tells whether a broker is alive and can serve its replica."""
+    """The leader by the order above; `can_lead` returns whether a broker is alive and can serve its replica."""
     for broker in _in_sync(candidates, election):
         if can_lead(broker):
             return Elected(broker)

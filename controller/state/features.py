@@ -47,8 +47,8 @@ def update_features(
     release: Release = RELEASE,
     voters: Mapping[int, Sequence[FeatureRange] | None] = MappingProxyType({}),
 ) -> Decision[UpdateFeaturesReply]:
-    """All of the updates or none; the answers tell which are wrong. `voters` are the other controllers: one that
-    has not told what it understands may be too old."""
+    """All of the updates or none; the answers show which are wrong. `voters` are the other controllers: one that
+    has not reported its supported features may be too old."""
     everybody = _everybody(image, release, voters)
     answers = []
     for update in request.updates:
@@ -87,7 +87,7 @@ def _check(image: Image, update: FeatureUpdate, everybody: _Everybody) -> None:
         raise InvalidUpdateVersionError(f"{update.name} cannot go back: what it brought stands in the metadata log")
     for who, features in everybody:
         if features is None:
-            raise InvalidUpdateVersionError(f"{who} has not told what it understands; is it running?")
+            raise InvalidUpdateVersionError(f"{who} has not reported its supported features; is it running?")
         known = next((feature for feature in features if feature.name == update.name), None)
         if known is None or not known.min_version <= update.level <= known.max_version:
             raise InvalidUpdateVersionError(f"{update.name}={update.level} is not understood by {who}")

@@ -37,7 +37,7 @@ from rookery.core.metadata.requests import (
     TopicGrowth,
     TopicReference,
 )
-from rookery.core.metadata.topic_names import problem_with
+from rookery.core.metadata.topic_names import is_internal, problem_with
 
 
 def check_topic_name(name: str) -> None:
@@ -195,6 +195,10 @@ def _grow(image: Image, wanted: TopicGrowth, growth: Growth) -> list[PartitionRe
     topic = image.topic(wanted.name)
     if topic is None:
         raise UnknownTopicOrPartitionError(f"there is no topic {wanted.name!r}")
+    if is_internal(topic.name):
+        raise InvalidPartitionsError(
+            f"{topic.name} cannot grow: its number of partitions determines which broker coordinates what"
+        )
     present = len(topic.partitions)
     if wanted.count <= present:
         raise InvalidPartitionsError(

@@ -17,7 +17,7 @@ class RecordError(Exception):
 
 
 def encode(record: Record, level: int | None = None, release: Release = RELEASE) -> bytes:
-    """The value that goes into the log at `level` of metadata.version (the release's last unless told); equal
+    """The value that goes into the log at `level` of metadata.version (by default the release's newest); equal
     records give equal bytes. UNSUPPORTED_VERSION where the record cannot be written at that level."""
     name, mapping = _BY_CLASS[type(record)]
     version = release.record_version(record, release.levels.max_version if level is None else level)

@@ -27,7 +27,7 @@ class UnsupportedLevelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release. A tuple of levels tells when versions came: its n-th element is the `metadata.version` from
+    """One release. A tuple of levels gives the history of versions: its n-th element is the `metadata.version` from
     which on the n-th version is written."""
 
     features: tuple[FeatureRange, ...]

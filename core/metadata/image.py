@@ -71,7 +71,7 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """One broker process. `epoch`, the offset of its registration, tells it from its earlier lives."""
+    """One broker process. `epoch`, the offset of its registration, distinguishes it from its predecessors."""
 
     id: int
     epoch: int
@@ -181,9 +181,12 @@ class AccessControlEntry:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
+    """What is kept of a user's password. A record of nobody, with an empty name, holds the secret from which the
+    credentials shown for unknown users are made."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
     iterations: int
 
 

@@ -5,7 +5,7 @@ on every node. Fields with a default of None mean "unchanged" in a change record
 bytes are codec.py's business; proto/metadata.proto has the same names.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from rookery.core.metadata.image import Endpoint, FeatureRange, QuotaEntity
@@ -19,7 +19,7 @@ OFFSET_IS_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What can stand in the metadata log. features.py tells its versions."""
+    """A record of the metadata log. Its versions are declared in features.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,9 @@ class ClientQuotaRecord(Record):
 class UserScramCredentialRecord(Record):
     name: str
     mechanism: int
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
     iterations: int
 
 

@@ -1,11 +1,11 @@
 """What brokers ask of the active controller, and its answers. proto/controller.proto has the same names.
 
 A request as a whole fails with an error (`KafkaError`); a request about several things answers for each of
-them with an error code, 0 meaning done. An answer is sent only after what it tells is committed.
+them with an error code, 0 meaning done. An answer is sent only after the change it reports is committed.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Generic, Self, TypeVar
 from uuid import UUID
@@ -494,6 +494,47 @@ class DeleteAclsRequest(Change["DeleteAclsReply"]):
 @dataclass(frozen=True, slots=True)
 class DeleteAclsReply:
     filters: tuple[AclDeletion, ...]
+
+
+# -- SCRAM credentials
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """Keys as the broker derived them; passwords do not come this far."""
+
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    name: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramAnswer:
+    name: str
+    error: int = 0
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterUserScramCredentialsRequest(Change["AlterUserScramCredentialsReply"]):
+    deletions: tuple[ScramDeletion, ...]
+    upsertions: tuple[ScramUpsertion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterUserScramCredentialsReply:
+    """One answer for each user."""
+
+    users: tuple[ScramAnswer, ...]
 
 
 # -- the quorum

@@ -1,6 +1,7 @@
 """Headers as kio writes them, and the two messages that clients send in a way nobody would guess."""
 
 import io
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from rookery.core.wire.header import (
     RequestHeader,
     read_request_header,
     read_response_header,
+    request_frame,
     request_header_bytes,
+    response_frame,
     response_header_bytes,
 )
-from tests.golden.wire.messages import EVERY_VERSION, case_id
+from tests.golden.wire.messages import EVERY_VERSION, case_id, random_message
 from tests.golden.wire.peers import kio_class
 
 
@@ -58,3 +61,13 @@ def test_librdkafka_asks_for_all_topics_with_three_bytes_too_many() -> None:
     request = METADATA.decode_request(12, body)
     assert request.topics is None
     assert request.allow_auto_topic_creation is False
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=case_id)
+def test_no_segment_to_be_written_is_empty(api: Api[Any, Any], version: int) -> None:
+    """asyncio's transport keeps an empty last segment and never closes, since Python 3.12."""
+    rng = Random(version)
+    for _ in range(5):
+        asked, answered = (random_message(each, version, rng) for each in (api.request, api.response))
+        assert all(map(len, request_frame(api, version, 1, "c", asked)))
+        assert all(map(len, response_frame(api, version, 1, answered)))

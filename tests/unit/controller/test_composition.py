@@ -8,12 +8,13 @@ import pytest
 
 from rookery.broker.node.controller_role import ControllerRole
 from rookery.controller.raft.settings import RaftSettings, first_voters
-from rookery.controller.server import control_tls, controller_listener
+from rookery.controller.server import control_texts, controller_listener
 from rookery.core.clock import SystemClock
 from rookery.core.config import node as keys
 from rookery.core.config.options import ConfigError, Settings
-from rookery.core.log.folder_files import MetaProperties
+from rookery.core.log.ownership import MetaProperties
 from rookery.core.metrics import Metrics
+from rookery.core.net.tls import read_tls
 from rookery.core.testing.disk import MemoryDisk
 from tests.certificates import Authority
 
@@ -66,11 +67,11 @@ def test_tls_between_nodes_is_mutual(tmp_path: Path) -> None:
         ssl_keystore_location=made["ssl.keystore.location"],
         ssl_truststore_location=made["ssl.truststore.location"],
     )
-    tls = control_tls(secure, controller_listener(secure))
-    assert tls is not None
-    assert tls.client_auth == "required"
+    texts = control_texts(secure)
+    assert texts is not None
+    assert read_tls(texts).client_auth == "required"
     plain = settings()
-    assert control_tls(plain, controller_listener(plain)) is None
+    assert control_texts(plain) is None
 
 
 def test_the_server_starts_first_and_stops_last() -> None:

@@ -230,6 +230,29 @@ async def test_a_call_survives_a_change_of_leadership(pair: tuple[Served, Served
     assert (await waiting).topics[0].error == 0
 
 
+@pytest.mark.row(79)
+async def test_a_topic_whose_answer_got_lost_is_known_to_the_request_that_made_it(
+    pair: tuple[Served, Served], client: ControllerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await registered(client, pair[1])
+    attempt = client._attempt
+    lost: list[Any] = []
+
+    async def loses_the_first_answer(*arguments: Any) -> Any:
+        reply = await attempt(*arguments)
+        if not lost:
+            lost.append(reply)
+            raise NotControllerError("the controller changed before it answered")
+        return reply
+
+    monkeypatch.setattr(client, "_attempt", loses_the_first_answer)
+    creation = q.CreateTopicsRequest((q.NewTopic("a", 1, 1),))
+    reply = await client.ask(creation)
+    assert (reply.topics[0].error, reply.topics) == (0, lost[0].topics)
+    again = await client.ask(creation)
+    assert again.topics[0].error == ErrorCode.TOPIC_ALREADY_EXISTS, "another request for the same name"
+
+
 @pytest.mark.row(53, 79)
 async def test_a_slow_change_is_waited_for_and_not_asked_for_twice(
     pair: tuple[Served, Served], client: ControllerClient

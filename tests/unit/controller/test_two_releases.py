@@ -79,7 +79,7 @@ def test_the_level_is_raised_when_everybody_understands_it() -> None:
         ("INVALID_UPDATE_VERSION", f"{METADATA_VERSION}={RAISED} is not understood by controller 2")
     ]
     desk.quorum.others = {2: NEXT.features, 3: None}
-    assert "controller 3 has not told" in raise_level(desk)[0][1]
+    assert "controller 3 has not reported" in raise_level(desk)[0][1]
     desk.quorum.others = {2: NEXT.features, 3: NEXT.features}
     assert "not understood by broker 1" in raise_level(desk)[0][1]
     desk.clock.advance(60)

@@ -13,7 +13,7 @@ from rookery.controller.raft.ready import NOTHING, QuorumState
 from rookery.controller.raft.settings import RaftConfig
 from tests.unit.controller.raft.one import One, answer, data, key, opening, voter_set
 
-PURE = """core describe election errors following leading log membership messages progress quorum ready
+PURE = """core describe election errors following leading log membership messages progress ready
 replica roles settings voters"""
 ALLOWED = {"bisect", "collections", "dataclasses", "enum", "math", "typing", "uuid", "rookery"}
 

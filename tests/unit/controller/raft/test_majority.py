@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.controller.raft.quorum import Outcome, election_outcome, majority, reached_by_majority
+from rookery.controller.raft.voters import Outcome, election_outcome, majority, reached_by_majority
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=9))

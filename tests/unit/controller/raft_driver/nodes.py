@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from rookery.controller.server import ControlServer
 from rookery.core.disk import Disk
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from rookery.core.metrics import Metrics
-from rookery.core.net.tls import Tls
+from rookery.core.net.tls import CurrentTls
 from tests.cluster.quorum import free_ports
 
 CLUSTER_ID = "the-cluster"
@@ -67,7 +67,7 @@ class Member:
     settings: RaftSettings
     endpoint: str
     disk: Disk | None = None
-    tls: Tls | None = None
+    tls: CurrentTls | None = None
 
     def __post_init__(self) -> None:
         self.words = Words()
@@ -100,7 +100,9 @@ class Member:
 
 
 class Nodes:
-    def __init__(self, folder: Path, size: int, tls: dict[int, Tls] | None = None, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, folder: Path, size: int, tls: Mapping[int, CurrentTls] | None = None, host: str = "127.0.0.1"
+    ) -> None:
         self._folder = folder
         self._tls = tls or {}
         self._host = host
@@ -144,7 +146,7 @@ class Nodes:
 
 @asynccontextmanager
 async def nodes(
-    folder: Path, size: int, tls: dict[int, Tls] | None = None, host: str = "127.0.0.1"
+    folder: Path, size: int, tls: Mapping[int, CurrentTls] | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[Nodes]:
     """Started nodes, all stopped at the end."""
     made = Nodes(folder, size, tls, host)

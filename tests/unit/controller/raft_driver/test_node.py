@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from rookery.controller.raft.errors import NotServingError
+from rookery.controller.raft.answers import DAMAGED_PAUSE_S
+from rookery.controller.raft.errors import MetadataDamagedError, NotServingError
 from rookery.controller.raft.snapshot import WRITING
+from rookery.controller.raft.storage import RaftStorage
 from rookery.controller.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 from rookery.core.clock import SystemClock
 from rookery.core.errors import NotControllerError, RecordListTooLargeError
 from rookery.core.log import LogDirFailed
+from rookery.core.log.checkpoints import HIGH_WATERMARKS
 from rookery.core.metadata_log import METADATA_LOG, SnapshotId
 from rookery.core.testing.disk import MemoryDisk
 from tests.unit.controller.raft_driver.nodes import FAST, Member, Nodes, nodes, until
@@ -119,11 +122,15 @@ async def test_a_voter_that_missed_deleted_records_gets_the_snapshot(tmp_path: P
         await cluster.all_have([*expected, b"after"])
 
 
-@pytest.mark.invariant("R15")
-async def test_a_damaged_snapshot_of_the_leader_ends_nobody_else(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The voter that downloads it goes on asking, and gets the leader's next one."""
+def rot(file: Path) -> None:
+    sound = file.read_bytes()
+    file.write_bytes(sound[:-5] + b"?" + sound[-4:])
+
+
+@pytest.mark.invariant("R15", "R18")
+@pytest.mark.parametrize("what", ["log", "checkpoint"])
+async def test_a_leader_whose_metadata_rotted_ends_when_another_needs_it(tmp_path: Path, what: str) -> None:
+    """The others elect one that has it whole; whoever was behind gets it from there."""
     async with nodes(tmp_path, 3) as cluster:
         leader = await cluster.leader()
         absent = next(member for member in cluster.members if member is not leader)
@@ -132,18 +139,70 @@ async def test_a_damaged_snapshot_of_the_leader_ends_nobody_else(
         for round_ in range(2):
             leader.propose(*words(10 * round_, 10))
             await cluster.all_have(words(0, 10 * round_ + 10), present)
-            await snapshot(leader)
-        snapshots = leader.node.driver().storage.snapshots
-        file = Path(snapshots.path(snapshots.all()[-1]))
-        sound = file.read_bytes()
-        file.write_bytes(sound[:100] + b"?" + sound[101:])
+            if what == "checkpoint":
+                await snapshot(leader)
+        files = sorted((Path(leader.settings.folder) / METADATA_LOG).glob(f"*.{what}"))
+        rot(files[-1])
         cluster.members[cluster.members.index(absent)] = again = absent.again()
         await again.start()
-        await until("the damage is noticed", lambda: "raft.snapshot.damaged" in caplog.text)
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await asyncio.wait_for(leader.node.serve(), 15)
+        assert caught.group_contains(MetadataDamagedError, match=f"{files[-1].name} is damaged.*remove-voter")
+        await leader.stop()
+        rest = [member for member in cluster.members if member is not leader]
+        await cluster.all_have(words(0, 20), rest)
+
+
+@pytest.mark.invariant("R15")
+async def test_the_only_voter_goes_on_with_a_snapshot_that_rotted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody else could lead. Who downloads it goes on asking, and gets the next one."""
+    async with nodes(tmp_path, 1) as cluster:
+        leader = await cluster.leader()
+        for round_ in range(2):
+            leader.propose(*words(10 * round_, 10))
+            await cluster.all_have(words(0, 10 * round_ + 10))
+            await snapshot(leader)
+        snapshots = leader.node.driver().storage.snapshots
+        rot(Path(snapshots.path(snapshots.all()[-1])))
+        await cluster.newcomer(2).start()
+        for event in ("raft.snapshot.damaged", "raft.metadata.damaged"):
+            await until(f"{event} is told", lambda event=event: event in caplog.text)  # type: ignore[misc]
         leader.propose(*words(20, 10))
-        await cluster.all_have(words(0, 30), present)
+        await cluster.all_have(words(0, 30), [leader])
         await snapshot(leader)
         await cluster.all_have(words(0, 30))
+
+
+@pytest.mark.invariant("R15")
+async def test_the_only_voter_with_a_log_that_rotted_neither_spins_nor_fills_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer without records is asked for again at once: it has to wait, and one line says what is wrong."""
+    failed: list[float] = []
+    read = RaftStorage.read
+
+    def noted(storage: RaftStorage, offset: int, upper: int, max_bytes: int) -> tuple[bytes, int]:
+        try:
+            return read(storage, offset, upper, max_bytes)
+        except MetadataDamagedError:
+            failed.append(asyncio.get_running_loop().time())
+            raise
+
+    monkeypatch.setattr(RaftStorage, "read", noted)
+    async with nodes(tmp_path, 1) as cluster:
+        leader = await cluster.leader()
+        leader.propose(*words(0, 10))
+        await cluster.all_have(words(0, 10))
+        [segment] = (Path(leader.settings.folder) / METADATA_LOG).glob("*.log")
+        rot(segment)
+        await cluster.newcomer(2).start()
+        await until("it was asked again", lambda: len(failed) >= 2)
+        assert failed[1] - failed[0] >= 0.9 * DAMAGED_PAUSE_S
+        told = [record for record in caplog.records if record.getMessage() == "raft.metadata.damaged"]
+        assert len(told) == 1
+        assert not leader.node.driver()._failure.done(), "it is better than nothing"
 
 
 async def test_a_snapshot_of_what_is_not_committed_or_of_another_epoch_is_refused(tmp_path: Path) -> None:
@@ -315,6 +374,11 @@ async def test_a_standstill_of_the_whole_machine_elects_nobody(tmp_path: Path) -
             await member.stop()
 
 
+def files_of(disk: MemoryDisk, member: Member) -> list[str]:
+    """But for the checkpoint that a node writes now and then."""
+    return [name for name in disk.list(f"{member.settings.folder}/{METADATA_LOG}") if name != HIGH_WATERMARKS]
+
+
 @pytest.mark.invariant("R15")
 @pytest.mark.parametrize("operation", ["write", "sync", "rename"])
 async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_the_next_try(tmp_path: Path, operation: str) -> None:
@@ -325,12 +389,12 @@ async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_the_next_try(
     await until("it leads", lambda: member.leads)
     member.propose(*words(0, 5))
     await until("all are committed", lambda: member.words.values == words(0, 5))
-    before = disk.list(f"{given.settings.folder}/{METADATA_LOG}")
+    before = files_of(disk, given)
     disk.fail(operation, WRITING, error=errno.ENOSPC)
     member.node.write_snapshot(member.words.end, member.words.values)
     await until("it was tried", lambda: not disk._faults and not member.node.driver()._writing_snapshot)
     if operation != "rename":
-        assert disk.list(f"{given.settings.folder}/{METADATA_LOG}") == before, "nothing is left behind"
+        assert files_of(disk, given) == before, "nothing is left behind"
     await snapshot(member)
     member.propose(b"after")
     await until("it goes on", lambda: member.words.values == [*words(0, 5), b"after"])

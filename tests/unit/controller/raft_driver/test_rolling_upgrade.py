@@ -182,7 +182,7 @@ async def answered(client: ControllerClient, why: str) -> None:
             said = str(answer.message) if answer.error else ""
             if re.search(why, said) if why else not said:
                 return
-            assert "has not told" in said, said
+            assert "has not reported" in said, said
             await asyncio.sleep(0.02)
 
 

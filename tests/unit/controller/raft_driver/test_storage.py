@@ -316,3 +316,25 @@ def test_a_folder_of_another_node_or_cluster_is_refused() -> None:
         claim_folder(FolderLocks(disk, 1), "data", cluster_id="other", new_directory_id=new)
     with pytest.raises(WrongFolderError, match="belongs to node 1"):
         claim_folder(FolderLocks(disk, 2), "data", cluster_id="mine", new_directory_id=new)
+
+
+@pytest.mark.invariant("R18", "S10")
+def test_a_closed_segment_that_rotted_is_told_at_the_start_unless_a_snapshot_has_its_records() -> None:
+    disk = disk_of()
+    storage = filled(disk)
+    storage.roll(1)
+    append(storage, 2, number=5)
+    flush(storage)
+    storage.save_committed(storage.end_offset)
+    disk.restart()
+    path = f"{FOLDER}/{0:020d}.log"
+    damaged = bytearray(disk.read(path))
+    damaged[len(damaged) // 2] ^= 1
+    disk.edit(path, damaged)
+    with pytest.raises(MetadataDamagedError, match=f"{path} is damaged.*rookery quorum add-voter ID"):
+        open_on(disk)
+    Snapshots(disk, FOLDER).write(SnapshotId(12, 1), VOTERS, [b"state"], 1)
+    again = open_on(disk)
+    assert again.recovered.log.end_offset == 14
+    with pytest.raises(MetadataDamagedError, match=f"{path} is damaged"):
+        again.read(0, again.end_offset, 1 << 20)

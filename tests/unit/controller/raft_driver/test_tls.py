@@ -1,5 +1,6 @@
 """Mutual TLS between nodes: the private authority, and the name in the certificate, decide who may do what."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc
@@ -66,6 +67,43 @@ async def test_voters_with_certificates_form_a_quorum_and_nobody_else_gets_in(
         assert await ask(own, user, look) == "OK"
         assert await ask(own, user, remove) == "PERMISSION_DENIED"
         assert await ask(own, admin, remove) == "OK"
+
+
+@dataclass
+class Renewable:
+    """What a node shows and trusts, until the test exchanges it."""
+
+    current: Tls
+
+
+@pytest.mark.row(149)
+async def test_certificates_and_authority_are_exchanged_while_the_quorum_works(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """Trust both authorities, then show certificates of the new one, then forget the old one: nobody restarts, and
+    the leader stays."""
+    new = Authority(tmp_path / "new")
+    both = authority.path.read_bytes() + new.path.read_bytes()
+    old = {node_id: node_tls(authority, node_id) for node_id in (1, 2, 3)}
+    fresh = {node_id: node_tls(new, node_id) for node_id in (1, 2, 3)}
+    tls = {node_id: Renewable(each) for node_id, each in old.items()}
+    said: list[bytes] = []
+    async with nodes(tmp_path, 3, tls) as cluster:
+        leader = await cluster.leader()
+        for step in (
+            {node_id: replace(each, trusted=both) for node_id, each in old.items()},
+            {node_id: replace(each, trusted=both) for node_id, each in fresh.items()},
+            fresh,
+        ):
+            for node_id, each in step.items():
+                tls[node_id].current = each
+                said.append(f"{node_id} exchanged".encode())
+                leader.propose(said[-1])
+                await cluster.all_have(said)
+        assert leader.leads
+        look = pb.DescribeQuorumRequest()
+        assert await ask(leader.endpoint, old[1], look) == "UNAVAILABLE", "the old authority is trusted no longer"
+        assert await ask(leader.endpoint, fresh[1], look) == "OK"
 
 
 async def test_a_server_whose_certificate_has_another_name_is_not_talked_to(

@@ -10,7 +10,8 @@ from rookery.controller.state import acls as decisions
 from rookery.controller.state.acls import create_acls, delete_acls
 from rookery.controller.state.defaults import Defaults
 from rookery.core.errors import ErrorCode, PolicyViolationError
-from rookery.core.metadata.acls import AclFilter, PatternType, id_of
+from rookery.core.metadata.acl_codes import PatternType
+from rookery.core.metadata.acls import AclFilter, id_of
 from rookery.core.metadata.delta import Delta
 from rookery.core.metadata.image import EMPTY, AccessControlEntry, Image
 from rookery.core.metadata.requests import CreateAclsRequest, DeleteAclsRequest

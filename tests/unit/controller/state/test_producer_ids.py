@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.controller.state.producer_ids import BLOCK_SIZE, allocate_producer_ids
+from rookery.controller.state.brokers import BLOCK_SIZE, allocate_producer_ids
 from rookery.core.metadata.requests import AllocateProducerIdsRequest
 from tests.unit.controller.state.clusters import after, cluster
 

@@ -24,6 +24,7 @@ from rookery.core.metadata.requests import (
     TopicGrowth,
     TopicReference,
 )
+from rookery.core.metadata.topic_names import INTERNAL
 from tests.unit.controller.state.clusters import after, cluster
 
 DEFAULTS = Defaults(partitions=2, replication_factor=3, records_per_request_max=50)
@@ -217,3 +218,15 @@ def test_growth_is_checked_like_creation(growth: Growth, wanted: TopicGrowth, er
     _, image = create(cluster(), growth, NewTopic("a", 2, 2))
     answers, _ = grow(image, growth, wanted)
     assert names(answers) == [error]
+
+
+@pytest.mark.parametrize("name", sorted(INTERNAL))
+def test_the_topics_of_coordinators_do_not_grow(growth: Growth, name: str) -> None:
+    """Another number of partitions makes other brokers coordinate ids and groups whose state is not theirs."""
+    _, image = create(cluster(), growth, NewTopic(name, 2, 2))
+    answers, later = grow(image, growth, TopicGrowth(name, 3))
+    assert names(answers) == ["INVALID_PARTITIONS"]
+    assert "cannot grow" in (answers[0].message or "")
+    found = later.topic(name)
+    assert found is not None
+    assert len(found.partitions) == 2
