@@ -31,8 +31,8 @@ from rookery.core.metadata import requests as q
 from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.requests import QuorumReplica, QuorumView
 from rookery.core.metadata.rpc import BY_REQUEST, Method
-from rookery.core.net.control import GRPC, Control, name_is_unknown
-from rookery.core.net.tls import Tls
+from rookery.core.net.control import GRPC, Control, Exchange, name_is_unknown
+from rookery.core.net.tls import CurrentTls
 from rookery.proto import raft_pb2
 from rookery.proto.raft_pb2_grpc import RaftStub
 
@@ -63,24 +63,25 @@ class ControllerClient:
         node_id: int,
         bootstrap: Sequence[str],
         *,
-        tls: Tls | None = None,
+        tls: CurrentTls | None = None,
         release: Release = RELEASE,
         level: Callable[[], int] | None = None,
         control: Control = GRPC,
         new_id: Callable[[], UUID] = new_id,
     ) -> None:
-        """`level` tells the metadata.version that the cluster has agreed on, as far as this broker knows; `new_id`
+        """`level` returns the cluster's finalised metadata.version, as far as this broker knows; `new_id`
         gives ids that nobody has used."""
         if not bootstrap:
             raise ValueError("a controller's address is needed: set controller.quorum.bootstrap.servers")
         self.broker_epoch = q.UNKNOWN_EPOCH
+        self.pause_s = PAUSE_S
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._release = release
         self._new_id = new_id
         self._level = level or (lambda: release.levels.min_version)
         self._bootstrap = cycle(bootstrap)
-        self._tls = tls
+        self._exchange = Exchange(tls)
         self._control = control
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._address = next(self._bootstrap)
@@ -105,7 +106,7 @@ class ControllerClient:
         message.caller.CopyFrom(self._caller())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        pause_s = PAUSE_S[0]
+        pause_s, longest_s = self.pause_s
         last: Exception | None = None
         while (left := deadline - loop.time()) > 0:
             try:
@@ -114,7 +115,7 @@ class ControllerClient:
             except (NotControllerError, grpc.aio.AioRpcError) as error:
                 last = error
             await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
-            pause_s = min(2 * pause_s, PAUSE_S[1])
+            pause_s = min(2 * pause_s, longest_s)
         raise RequestTimedOutError(f"{method.name}: no active controller answered in {timeout_s} s; {_why(last)}")
 
     async def close(self) -> None:
@@ -129,7 +130,7 @@ class ControllerClient:
         return range(reply.first, reply.first + reply.count)
 
     async def describe_quorum(self, timeout_s: float = 30.0) -> QuorumView:
-        """The metadata quorum, as its leader tells. Raises RequestTimedOutError when there is none to ask."""
+        """The metadata quorum, as its leader reports it. Raises RequestTimedOutError when there is none to ask."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         request = raft_pb2.DescribeQuorumRequest(caller=self._caller())
@@ -231,11 +232,13 @@ class ControllerClient:
             self._address = to
 
     def _channel(self, address: str) -> grpc.aio.Channel:
+        if self._exchange.happened():
+            self._channels.clear()
         channel = self._channels.get(address)
         if channel is None:
             if len(self._channels) >= CHANNELS_MAX:
                 raise InvalidRequestError(f"more than {CHANNELS_MAX} controllers were named; restart the broker")
-            channel = self._channels[address] = self._control.open_channel(address, self._tls)
+            channel = self._channels[address] = self._control.open_channel(address, self._exchange.current)
         return channel
 
 

@@ -62,6 +62,7 @@ class Membership:
     features: tuple[FeatureRange, ...]
     rack: str | None
     heartbeat_s: float
+    session_s: float
     registration_timeout_s: float
 
 
@@ -81,11 +82,17 @@ class Lifecycle(Service):
         *,
         image: Callable[[], Image],
         offline_dirs: Callable[[], tuple[UUID, ...]],
+        on_session: Callable[[bool], None],
     ) -> None:
+        """`on_session` hears whether the session lasts, whenever that changes."""
         self._membership = membership
         self._controller = controller
         self._image = image
         self._offline_dirs = offline_dirs
+        self._on_session = on_session
+        self._session_lasts = True
+        self._answered_s: float | None = None
+        """When the last heartbeat was sent that the controller has answered."""
         self._beat_now = asyncio.Event()
         self._changed = asyncio.Event()
         self._want_shut_down = False
@@ -114,7 +121,7 @@ class Lifecycle(Service):
         self._changed.set()
 
     def dirs_changed(self) -> None:
-        """A log directory failed: the controller hears of it at once."""
+        """A log directory failed: report it to the controller at once."""
         self._beat_now.set()
 
     @property
@@ -243,6 +250,7 @@ class Lifecycle(Service):
             want_shut_down=self._want_shut_down,
             offline_log_dirs=self._offline_dirs(),
         )
+        sent_s = asyncio.get_running_loop().time()
         try:
             reply = await self._controller.ask(
                 request, timeout_s=self._membership.heartbeat_s * 2
@@ -255,13 +263,28 @@ class Lifecycle(Service):
             ) from error
         except KafkaError as error:
             _log.warning("broker.heartbeat.failed", reason=str(error))
+            self._unanswered()
             await asyncio.sleep(RETRY_S)
             return
+        self._answered_s = sent_s
+        self._set_session(True)
         if reply.fenced != self.fenced:
             self.fenced = reply.fenced
             _log.info("broker.fenced" if reply.fenced else "broker.unfenced", broker=self._membership.node_id)
         if reply.should_shut_down:
             self._may_shut_down.set()
+
+    def _unanswered(self) -> None:
+        """After a whole session without an answer the controller, if there is one, has fenced this broker."""
+        now_s = asyncio.get_running_loop().time()
+        if self._answered_s is not None and now_s - self._answered_s > self._membership.session_s:
+            self._set_session(False)
+
+    def _set_session(self, lasts: bool) -> None:
+        if lasts != self._session_lasts:
+            self._session_lasts = lasts
+            _log.info("broker.session.resumed" if lasts else "broker.session.over", broker=self._membership.node_id)
+            self._on_session(lasts)
 
     async def _hold_session(self) -> None:
         """Keep one call open at the active controller: when it breaks off, the controller knows at once."""
@@ -271,4 +294,4 @@ class Lifecycle(Service):
         try:
             await self._controller.hold_session()
         except KafkaError as error:
-            _log.warning("broker.session.refused", reason=str(error))  # the heartbeats tell what it means
+            _log.warning("broker.session.refused", reason=str(error))  # the answers to heartbeats show what it means

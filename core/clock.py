@@ -1,6 +1,6 @@
 """The ports of time.
 
-`Clock` tells it: timers use `monotonic`, record timestamps and retention use `wall_ms`. `Scheduler` is the part of an
+`Clock` reads it: timers use `monotonic`, record timestamps and retention use `wall_ms`. `Scheduler` is the part of an
 event loop that callbacks need; every asyncio loop is one, and simulators pass their own.
 """
 

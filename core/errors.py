@@ -36,7 +36,7 @@ class ErrorCode(IntEnum):
 
     UNKNOWN_SERVER_ERROR = -1, "The broker failed in a way it has no code for; its log says why."
     NONE = 0, "No error."
-    OFFSET_OUT_OF_RANGE = 1, "The offset lies before the first or after the last one this replica keeps."
+    OFFSET_OUT_OF_RANGE = 1, "The offset is before the first or after the last one that this replica has."
     CORRUPT_MESSAGE = 2, "The batch is damaged: its checksum, length or magic byte is wrong.", RETRIABLE
     UNKNOWN_TOPIC_OR_PARTITION = 3, "This broker knows no such topic or partition.", STALE_METADATA
     INVALID_FETCH_SIZE = 4, "The fetch asks for an impossible number of bytes."
@@ -88,7 +88,7 @@ class ErrorCode(IntEnum):
         RETRIABLE,
     )
     INVALID_REQUIRED_ACKS = 21, "acks must be -1, 0 or 1."
-    ILLEGAL_GENERATION = 22, "The member speaks of a generation the group has left behind."
+    ILLEGAL_GENERATION = 22, "The request does not name the current generation of the group."
     INCONSISTENT_GROUP_PROTOCOL = (
         23,
         "The member shares no assignment protocol, or not the protocol type, with its group.",

@@ -9,7 +9,8 @@ Event names are part of the product: tests, dashboards and users search for them
 import json
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -54,7 +55,48 @@ def get_logger(name: str) -> EventLogger:
     return EventLogger(logging.getLogger(f"{ROOT}.{name}"))
 
 
-def _fields(record: logging.LogRecord) -> dict[str, object]:
+class SparingLogger:
+    """For lines that strangers can cause: each event has a burst of lines and then one a second, for each listener.
+    A line says in `others_before` how many had none. All are counted."""
+
+    BURST = 10
+
+    def __init__(self, logger: EventLogger, clock: Callable[[], float]) -> None:
+        """`clock` never jumps, and counts in seconds."""
+        self._logger = logger
+        self._clock = clock
+        self._lines: dict[tuple[str, str], _Lines] = {}
+
+    def warning(self, event: str, *, listener: str, **fields: object) -> None:
+        now = self._clock()
+        lines = self._lines.get((event, listener))
+        if lines is None:
+            lines = self._lines[event, listener] = _Lines(float(self.BURST), now)
+        lines.count += 1
+        lines.left = min(float(self.BURST), lines.left + max(0.0, now - lines.at))
+        lines.at = now
+        if lines.left < 1.0:
+            lines.unlogged += 1
+            return
+        lines.left -= 1.0
+        if lines.unlogged:
+            fields["others_before"], lines.unlogged = lines.unlogged, 0
+        self._logger.warning(event, listener=listener, **fields)
+
+    def counts(self, event: str) -> dict[str, int]:
+        """How often it happened, by listener."""
+        return {listener: lines.count for (name, listener), lines in self._lines.items() if name == event}
+
+
+@dataclass(slots=True)
+class _Lines:
+    left: float
+    at: float
+    unlogged: int = 0
+    count: int = 0
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, object]:
     fields = getattr(record, "fields", None)
     return dict(fields) if isinstance(fields, dict) else {}
 
@@ -74,7 +116,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name.removeprefix(f"{ROOT}."),
             "event": record.getMessage(),
         }
-        line.update(_fields(record))
+        line.update(fields_of(record))
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str, ensure_ascii=False)
@@ -84,26 +126,52 @@ class HumanFormatter(logging.Formatter):
     """Time, level, event, then key=value pairs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        pairs = " ".join(f"{key}={value}" for key, value in _fields(record).items())
+        pairs = " ".join(f"{key}={value}" for key, value in fields_of(record).items())
         line = f"{_timestamp(record)} {record.levelname:<7} {record.getMessage()} {pairs}".rstrip()
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
 
 
+class _Shown(logging.Filter):
+    """What the stream shows of events that loggers let through for the recorder's sake."""
+
+    def __init__(self, level: str, levels: Mapping[str, str]) -> None:
+        super().__init__()
+        self._levels = {f"{ROOT}.{name}": _number(own) for name, own in levels.items()}
+        self._levels.setdefault(ROOT, _number(level))
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        name = record.name
+        while name not in self._levels and name:
+            name = name.rpartition(".")[0]
+        return record.levelno >= self._levels.get(name, logging.NOTSET)
+
+
+def _number(level: str) -> int:
+    return logging.getLevelNamesMapping()[level]
+
+
 def configure(
     *,
     style: str = "human",
     level: str = "INFO",
-    levels: dict[str, str] | None = None,
+    levels: Mapping[str, str] | None = None,
     to: TextIO | None = None,
+    recorder: logging.Handler | None = None,
 ) -> None:
-    """Send all of Rookery's logging to one stream (standard error unless told), in one style."""
+    """Send all of Rookery's logging to one stream (by default standard error), in one style. A recorder gets the events
+    from INFO on, whatever the stream shows."""
     handler = logging.StreamHandler(to or sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else HumanFormatter())
     root = logging.getLogger(ROOT)
     root.handlers[:] = [handler]
     root.propagate = False
-    root.setLevel(level)
+    at_most = logging.CRITICAL
+    if recorder is not None:
+        at_most = logging.INFO
+        handler.addFilter(_Shown(level, levels or {}))
+        root.addHandler(recorder)
+    root.setLevel(min(_number(level), at_most))
     for name, own_level in (levels or {}).items():
-        logging.getLogger(f"{ROOT}.{name}").setLevel(own_level)
+        logging.getLogger(f"{ROOT}.{name}").setLevel(min(_number(own_level), at_most))

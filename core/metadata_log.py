@@ -57,7 +57,7 @@ class SnapshotId:
 
 
 class MetadataListener(Protocol):
-    """Told, in log order, what the quorum decided. Calls never overlap and must not block."""
+    """Receives, in log order, what the quorum decided. Calls never overlap and must not block."""
 
     def on_commit(self, batch: CommittedBatch) -> None:
         """`batch` can never be undone. Each offset is delivered once, ascending."""

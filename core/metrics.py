@@ -3,7 +3,7 @@
 Counters on the hot path are plain integers of the component that owns them; `read` registers a function that
 hands them over when somebody scrapes. The samples of one family are taken at one moment; writing them down gives
 way to the event loop every few hundred lines, so a scrape of many partitions never holds the loop for long. Of
-families that tell of single partitions only so many samples are written as the node is told to.
+families with one sample per partition only a configured number of samples is written.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ C = TypeVar("C", bound=Collector)
 
 
 class Family(NamedTuple):
-    """A metric as it was declared: the name as it is written, and what it tells."""
+    """A metric as it was declared: the exported name, and what it means."""
 
     name: str
     kind: str
@@ -238,7 +238,7 @@ class Metrics:
         self._read_histograms.append(read)
 
     def rename(self, others: Callable[[str], Iterable[str]]) -> None:
-        """Tell what is read so far under other names, too: those that `others` gives for a name as it is written."""
+        """Export all families so far under other names, too: those that `others` gives for an exported name."""
         for read in list(self._read):
             for other in others(read.name):
                 self._add(read.renamed(other))

@@ -63,7 +63,7 @@ class ServiceGroup:
             raise failures[0]
 
     async def _start_all(self, group: asyncio.TaskGroup) -> None:
-        """Start one after the other; a request to stop is heard while one takes its time."""
+        """Start one after the other; a request to stop is noticed while one of them starts."""
         for service in self._services:
             if await self._start(service):
                 self._serving.append((service, group.create_task(self._watch(service), name=service.name)))

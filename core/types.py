@@ -9,9 +9,6 @@ LeaderEpoch = NewType("LeaderEpoch", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
 ProducerId = NewType("ProducerId", int)
 
-TopicId = UUID
-DirectoryId = UUID
-
 NO_NODE = NodeId(-1)
 NO_EPOCH = LeaderEpoch(-1)
 NO_TOPIC_ID = UUID(int=0)

@@ -6,7 +6,7 @@ waits as long as it takes: its record is in the log, and only the loss of the sh
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +79,7 @@ class CommitQueue:
         self._owed.clear()
         self._refuse(owed, error)
 
-    def _refuse(self, late: Sequence[_Owed], error: KafkaError) -> None:
+    def _refuse(self, late: Iterable[_Owed], error: KafkaError) -> None:
         for owed in late:
             answers, owed.answers = owed.answers, ()
             for to, _ in answers:
@@ -91,6 +91,10 @@ class CommitQueue:
         committed = self._partition.log.high_watermark
         while self._owed and self._owed[0].end <= committed:
             self._release(self._owed.popleft())
+        if self._owed and self._partition.stranded:
+            place = self._partition.topic_partition
+            self._refuse(self._owed, RequestTimedOutError(f"{place}: this broker is cut off from the other replicas"))
+            self._owed = deque(owed for owed in self._owed if owed.effects)
         if self._owed:
             return False
         self._parked = None

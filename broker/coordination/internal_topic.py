@@ -7,6 +7,7 @@ from struct import iter_unpack
 from typing import Any
 
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
+from rookery.broker.replication.other_leaders import OtherLeaders
 from rookery.core.errors import CoordinatorNotAvailableError, ErrorCode, KafkaError
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Endpoint, Image
@@ -51,7 +52,7 @@ class InternalTopic:
 
 
 class CoordinatorFinder:
-    """Tells clients where to go, and has the topic made when the first of them asks."""
+    """Finds the broker in charge of a key, and has the topic created for the first request."""
 
     def __init__(
         self,
@@ -59,8 +60,10 @@ class CoordinatorFinder:
         cluster: ClusterPort,
         controller: ControllerPort,
         start_task: Callable[[Coroutine[Any, Any, Any], str], object],
+        leaders: OtherLeaders,
     ) -> None:
         self._topic = topic
+        self._leaders = leaders
         self._cluster = cluster
         self._controller = controller
         self._start_task = start_task
@@ -74,7 +77,7 @@ class CoordinatorFinder:
         if topic is None or index is None:
             self._create()
             raise CoordinatorNotAvailableError(f"the topic {self._topic.name} is being created")
-        leader = image.brokers.get(topic.partitions[index].leader)
+        leader = image.brokers.get(self._leaders.leader(topic.id, index, topic.partitions[index]))
         if leader is None or leader.fenced:
             raise CoordinatorNotAvailableError(f"{self._topic.name}-{index} has no leader at the moment")
         endpoint = leader.endpoint(listener)

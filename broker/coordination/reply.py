@@ -28,7 +28,7 @@ _AS_COORDINATOR: Mapping[ErrorCode, ErrorCode] = {
 
 
 def coordinator_error(error: KafkaError, otherwise: Mapping[ErrorCode, ErrorCode] | None = None) -> ErrorCode:
-    """What a client is told of an error; `otherwise` goes before the common rules."""
+    """The error code that a client gets; `otherwise` goes before the common rules."""
     if otherwise is not None and error.code in otherwise:
         return otherwise[error.code]
     return _AS_COORDINATOR.get(error.code, error.code)

@@ -8,7 +8,7 @@ batch that cannot be appended changes nothing; a shard that lost its partition i
 committed. What such a shard still owed to others the next one finds in the log: `ShardState.loaded` returns it again.
 
 Records written within a transaction of a producer count when it ends with a commit; its marker is an input like any
-other, appended and then told to the state.
+other, appended and then applied to the state.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -58,6 +58,8 @@ class ShardState(Protocol[R]):
 Encode = Callable[[R], tuple[bytes, bytes | None]]
 Encoded = tuple[R, bytes, bytes | None]
 """A record with its key and value."""
+REPORT_AGAIN_S = 60.0
+"""While writes fail for the same reason. Everybody who is refused tries again, several times a second."""
 RECORD_OVERHEAD = 40
 """More than the bytes a record needs beside its key and value."""
 
@@ -116,6 +118,8 @@ class Shard(Generic[R]):
         self._clock = clock
         self._codec = codec
         self._on_lost = on_lost
+        self._reported: dict[ErrorCode, float] = {}
+        """Until when a reason need not be reported again."""
         self.closed = False
 
     def run(self, step: Step[R], within: Within | None = None) -> None:
@@ -133,6 +137,8 @@ class Shard(Generic[R]):
             except KafkaError as error:
                 self._failed([row[0] for rest in batches[number:] for row in rest], step.answers, error)
                 return
+        if self._reported and encoded:
+            self._resumed()
         self._commits.give(step.answers, step.effects)
 
     def _write(self, rows: Sequence[Encoded[R]], allowed: int, within: Within | None) -> None:
@@ -160,7 +166,7 @@ class Shard(Generic[R]):
     def end(
         self, producer_id: int, producer_epoch: int, marker: EndMarker, to: Receiver, *, transaction_version: int
     ) -> None:
-        """A transaction is over: `to` hears it when the marker is committed and the state has it."""
+        """A transaction is over: `to` is answered when the marker is committed and applied to the state."""
         now_ms = self._clock.wall_ms()
         batch = build_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now_ms)
         try:
@@ -172,15 +178,22 @@ class Shard(Generic[R]):
         self._commits.give([Answer(to, None)])
 
     def _failed(self, records: Sequence[R], answers: Sequence[Answer], error: KafkaError) -> None:
-        told = coordinator_error(error)
-        _log.warning("coordinator.write.failed", partition=str(self.partition.topic_partition), reason=str(error))
-        undone = self.state.not_written(records, told, instant(self._clock))
+        code = coordinator_error(error)
+        now = self._clock.monotonic()
+        if now >= self._reported.get(code, now):
+            self._reported[code] = now + REPORT_AGAIN_S
+            _log.warning("coordinator.write.failed", partition=str(self.partition.topic_partition), reason=str(error))
+        undone = self.state.not_written(records, code, instant(self._clock))
         for to, _ in answers:
             to.refuse(error)
         for to, response in undone.answers:
             to.complete(response)
-        if told is ErrorCode.NOT_COORDINATOR:
+        if code is ErrorCode.NOT_COORDINATOR:
             self._on_lost(self)
+
+    def _resumed(self) -> None:
+        if self._reported.pop(ErrorCode.COORDINATOR_NOT_AVAILABLE, None) is not None:
+            _log.info("coordinator.write.resumed", partition=str(self.partition.topic_partition))
 
     def close(self) -> None:
         """The partition is led elsewhere, or anew: everybody who waits has to ask the new coordinator."""

@@ -1,9 +1,9 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that this broker leads.
 
 The metadata log says which those are. A partition that begins to be led here, or goes on in a new epoch, is loaded:
-between two epochs another broker may have written. Whoever asks meanwhile is told to come back. Leading begins when the
-log has been cut to where the last leader left it, and so does loading; a load that does not succeed, for whatever
-reason, is tried again and costs nobody but its own partition.
+between two epochs another broker may have written. Requests in the meantime get
+COORDINATOR_LOAD_IN_PROGRESS. Leading begins when the log has been truncated to where the last leader left it, and so
+does loading; a load that fails, for whatever reason, is retried and affects only its own partition.
 """
 
 import asyncio
@@ -22,7 +22,9 @@ from rookery.core.clock import Clock
 from rookery.core.errors import CoordinatorLoadInProgressError, KafkaError, NotCoordinatorError
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Image
+from rookery.core.metrics import Metrics
 from rookery.core.service import Service
+from rookery.core.window import Window
 
 _log = get_logger("broker.coordination")
 
@@ -43,7 +45,7 @@ class Term(NamedTuple):
 
 
 class Kind(Protocol[R_co, S]):
-    """What tells one coordinator from another."""
+    """What differs between the coordinators."""
 
     @property
     def topic(self) -> InternalTopic: ...
@@ -82,6 +84,13 @@ class Shards(Service, Generic[R, S]):
         self._to_load: asyncio.Queue[tuple[int, Term]] = asyncio.Queue()
         self.loaded = 0
         """How many times a shard was loaded."""
+        self._load_ms = Window(clock)
+
+    def publish_metrics(self, metrics: Metrics, prefix: str) -> None:
+        text = "Milliseconds it took to load a partition of the coordinator, in the last 30 to 60 s"
+        name, window = f"{prefix}partition_load_time", self._load_ms
+        metrics.read_value(f"{name}_avg", f"{text}: average.", lambda: window.mean)
+        metrics.read_value(f"{name}_max", f"{text}: maximum.", lambda: window.maximum)
 
     # --- who is in charge -------------------------------------------------------------------------------------
 
@@ -93,7 +102,7 @@ class Shards(Service, Generic[R, S]):
         return len(self._active) < len(self._led)
 
     def shard_of(self, key: str) -> S:
-        """The shard in charge of `key`. Raises what a client is to be told where it is not this broker's."""
+        """The shard in charge of `key`. Raises the error for the client where it is not this broker's."""
         index = self._kind.topic.index_of(key, self._cluster.image)
         return self.shard_at(-1 if index is None else index)
 
@@ -161,11 +170,12 @@ class Shards(Service, Generic[R, S]):
 
     async def _take_over(self, index: int, term: Term) -> None:
         """The supervisor of one load."""
+        began = self._clock.monotonic()
         while self._still(index, term):
             try:
                 partition = await self._opened(index, term)
                 if partition is not None:
-                    await self._load(partition, term)
+                    await self._load(partition, term, began)
                 return
             except Exception as error:
                 if not self._still(index, term):
@@ -178,8 +188,8 @@ class Shards(Service, Generic[R, S]):
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _opened(self, index: int, term: Term) -> Partition | None:
-        """The replica, once it leads. Opening it, and cutting its log, waits for the disk and may take longer than
-        hearing of it; a replica whose disk has failed never leads."""
+        """The replica, once it leads. Opening it, and truncating its log, waits for the disk and may end after
+        the metadata has arrived; a replica whose disk has failed never leads."""
         pause_s = OPENING_PAUSE_S[0]
         while self._still(index, term):
             partition = self._partitions.of(term.topic_id, index)
@@ -190,8 +200,7 @@ class Shards(Service, Generic[R, S]):
             pause_s = min(2 * pause_s, OPENING_PAUSE_S[1])
         return None
 
-    async def _load(self, partition: Partition, term: Term) -> None:
-        began = self._clock.monotonic()
+    async def _load(self, partition: Partition, term: Term, began: float) -> None:
         epoch = term.leader_epoch
         shard = self._kind.shard(partition, epoch)
         count = await load(
@@ -207,9 +216,11 @@ class Shards(Service, Generic[R, S]):
             return
         self._active[partition.index] = shard
         self.loaded += 1
+        took_ms = round((self._clock.monotonic() - began) * 1000)
+        self._load_ms.add(took_ms)
         _log.info(
             "coordinator.loaded", partition=str(partition.topic_partition), leader_epoch=epoch, records=count,
-            took_ms=round((self._clock.monotonic() - began) * 1000),
+            took_ms=took_ms,
         )  # fmt: skip
         shard.run(shard.state.loaded(instant(self._clock)))
         self._kind.activated(shard)

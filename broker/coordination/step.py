@@ -43,7 +43,7 @@ class Step(Generic[R]):
     answers: list[Answer] = field(default_factory=list)
     effects: list[Any] = field(default_factory=list)
     """Dropped where the records are not written and where the shard is lost: whoever reads the log next has to be able
-    to tell from the records which effects may not have been carried out."""
+    to see from the records which effects may not have been carried out."""
     atomic: bool = True
     """All records or none, in one batch. Otherwise as many batches as it takes; if one cannot be written, those before
     it stand, and whoever asked has to ask again."""

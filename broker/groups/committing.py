@@ -55,7 +55,7 @@ def commit(
     group = state.groups.get(request.group_id)
     if group is None and generation >= 0:
         missing = GroupIdNotFoundError if version >= NO_GROUP_FROM else IllegalGenerationError
-        raise missing(f"there is no group {request.group_id!r}, let alone generation {generation}")
+        raise missing(f"group {request.group_id!r} does not exist, so it has no generation {generation}")
     group = group or state.find_or_make(request.group_id)
     group.check_commit(
         Identity(request.member_id, request.group_instance_id),
@@ -92,12 +92,12 @@ def commit(
 def commit_in_transaction(
     state: GroupsState, request: TxnOffsetCommitRequest, to: Receiver, now: Instant, topic_id_of: TopicIdOf
 ) -> Step:
-    """TxnOffsetCommit: like `commit`, but who names nobody is always heard, and a group that waits for its assignment
-    takes offsets too. Raises KafkaError where the group refuses them all."""
+    """TxnOffsetCommit: like `commit`, but a request without a member id is always accepted, and so are offsets
+    while the group waits for its assignment. Raises KafkaError where the group refuses them all."""
     group = state.groups.get(request.group_id)
     if group is None and request.generation_id >= 0:
         raise IllegalGenerationError(
-            f"there is no group {request.group_id!r}, let alone generation {request.generation_id}"
+            f"group {request.group_id!r} does not exist, so it has no generation {request.generation_id}"
         )
     group = group or state.find_or_make(request.group_id)
     who = Identity(request.member_id, request.group_instance_id)

@@ -22,13 +22,14 @@ from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.waiters import Waiters
-from rookery.core.clock import Clock, Scheduler
+from rookery.core.clock import Clock, Scheduler, Timer
 from rookery.core.config import node
 from rookery.core.config.options import Settings
 from rookery.core.errors import InvalidGroupIdError, KafkaError, NotCoordinatorError, UnsupportedVersionError
 from rookery.core.metadata.features import GROUP_VERSION
 from rookery.core.metadata.image import Changes, ResourceType
 from rookery.core.metadata.topic_names import is_internal
+from rookery.core.metrics import Metrics
 from rookery.core.service import Service
 
 EXPIRY_PORTION = 100
@@ -107,7 +108,7 @@ class GroupCoordinator(Service):
         """Decide a request whose records are part of a transaction, in the shard for which it was verified."""
         try:
             if self.shard_of(group_id) is not shard:
-                raise NotCoordinatorError(f"{group_id!r} has been loaded anew while its transaction was looked up")
+                raise NotCoordinatorError(f"{group_id!r} was loaded again while its transaction was verified")
             step = decide(shard.groups, self.now())
         except KafkaError as error:
             reply.refuse(error)
@@ -157,6 +158,12 @@ class GroupCoordinator(Service):
     def now(self) -> Instant:
         return instant(self._clock)
 
+    def call_later(self, delay_s: float, then: Callable[[], None]) -> Timer:
+        return self._scheduler.call_later(delay_s, then)
+
+    def publish_metrics(self, metrics: Metrics, prefix: str) -> None:
+        self._shards.publish_metrics(metrics, prefix)
+
     # --- the metadata log -------------------------------------------------------------------------------------
 
     def publish(self, changes: Changes) -> None:
@@ -171,6 +178,9 @@ class GroupCoordinator(Service):
         if changed:
             for shard in self.shards:
                 shard.groups.topics_changed(changed)
+        if changes.acls:
+            for shard in self.shards:
+                shard.groups.rights_changed()
         for resource in changes.configs:
             if resource.type == ResourceType.GROUP:
                 self._consumer_options.pop(resource.name, None)

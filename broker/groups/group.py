@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 
 from rookery.broker.groups.consumer.member import Place
 from rookery.broker.groups.group_state import REACHED_FROM, GroupOptions, GroupState
+from rookery.broker.groups.history import Event, History
 from rookery.broker.groups.joining import Join, not_joined, not_synced
 from rookery.broker.groups.members import Identity, Member, Members
 from rookery.broker.groups.offsets import Offsets
@@ -34,9 +35,11 @@ from rookery.core.errors import (
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
+from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.join_group import JoinGroupResponse, JoinGroupResponseMember
 from rookery.core.wire.apis.leave_group import MemberIdentity, MemberResponse
 from rookery.core.wire.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from rookery.core.wire.consumer_protocol import CONSUMER, assigned_partitions
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member that never got an answer may block a rebalance: its client may have gone unnoticed."""
@@ -52,6 +55,7 @@ class Group:
         self.state = GroupState.EMPTY
         self.members = Members()
         self.offsets = Offsets()
+        self.history = History()
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.generation = 0
@@ -76,8 +80,13 @@ class Group:
     # --- what others may know ---------------------------------------------------------------------------------
 
     @property
+    def epoch(self) -> int:
+        """The generation, by the name that both protocols have for it."""
+        return self.generation
+
+    @property
     def subscribed_topics(self) -> frozenset[str] | None:
-        """None where it cannot be told what the members subscribe to."""
+        """None where the members' subscriptions are not known."""
         return self.members.subscribed_topics(self.protocol_type, self.protocol)
 
     @property
@@ -182,7 +191,7 @@ class Group:
         if not self._has_room_for(join.member_id):
             member = self.members.get(join.member_id)
             if member is not None:
-                self._remove(member, step)
+                self._remove(member, "the group is full", step)
             step.answer(join.to, not_joined(join.member_id, ErrorCode.GROUP_MAX_SIZE_REACHED))
             self._complete_if_joined(now, step)
             return step
@@ -211,7 +220,7 @@ class Group:
             fits = join.protocol_type == self.protocol_type and bool(names) and spoken
         if not fits:
             raise InconsistentGroupProtocolError(
-                f"group {self.id!r} has members of type {self.protocol_type!r} who all speak "
+                f"group {self.id!r} has members of type {self.protocol_type!r} that all support "
                 f"{sorted(self.members.common_protocols())}; the member joins as {join.protocol_type!r} with "
                 f"{sorted(names)}"
             )
@@ -248,6 +257,7 @@ class Group:
         if not self.members:
             self.protocol_type = join.protocol_type
         self._joined_meanwhile = True
+        self.history.add(Event("joined", member_id, join.client_id))
         member = Member(
             id=member_id,
             instance_id=join.instance_id,
@@ -280,6 +290,7 @@ class Group:
         leader_before, topics_before = self.members.leader, self.subscribed_topics
         self._answer_both(member, ErrorCode.FENCED_INSTANCE_ID, step)
         self.members.rename(member, member_id)
+        self.history.add(Event("returned", member_id, f"as instance {join.instance_id}"))
         self._update(member, join, now, step)
         stays = (
             self.state is GroupState.STABLE
@@ -349,7 +360,7 @@ class Group:
         """End the join phase with those who came. Static members get the benefit of the doubt."""
         for member in self.members:
             if member.joining is None and member.instance_id is None:
-                self._remove(member, step)
+                self._remove(member, "did not join within the rebalance timeout", step)
         if self.members and not self.members.elect_joined_leader():
             self._join_by = self._by(now.ms + self.members.rebalance_timeout_ms)
             return
@@ -394,6 +405,8 @@ class Group:
         return step
 
     def _assign(self, given: dict[str, bytes], now: Instant, step: Step) -> None:
+        stored = () if self.stored is None else self.stored.members
+        self.history.assigned(self._read({each.member_id: each.assignment for each in stored}), self._read(given), str)
         self._become(GroupState.STABLE, now)
         for member in self.members:
             member.assignment = given.get(member.id, b"")
@@ -401,13 +414,19 @@ class Group:
             self._answer_sync(member, ErrorCode.NONE, now, step)
         step.records.append(self.record())
 
+    def _read(self, given: dict[str, bytes]) -> dict[str, frozenset[TopicPartition]]:
+        """Assignments, for the history; those of other protocol types are nobody's business here."""
+        if self.protocol_type != CONSUMER:
+            return {}
+        return {id: assigned_partitions(assignment) for id, assignment in given.items()}
+
     def _sync_time_is_up(self, now: Instant, step: Step) -> None:
         """Members that never asked for their assignment are gone."""
         self._sync_by = None
         before = len(self.members)
         for member in self.members:
             if not member.synced:
-                self._remove(member, step)
+                self._remove(member, "did not sync within the rebalance timeout", step)
         self.left(before, now, step)
 
     # --- staying and leaving ----------------------------------------------------------------------------------
@@ -435,7 +454,7 @@ class Group:
             except (UnknownMemberIdError, FencedInstanceIdError) as refusal:
                 error = refusal.code
         if member is not None:
-            self._remove(member, step)
+            self._remove(member, "left", step)
         return MemberResponse(member_id=who.member_id, group_instance_id=instance_id, error_code=error)
 
     def left(self, before: int, now: Instant, step: Step) -> None:
@@ -452,7 +471,7 @@ class Group:
         self._expected = {id: until for id, until in self._expected.items() if until > now.ms}
         for member in self.members:
             if member.deadline is not None and member.deadline <= now.ms:
-                self._remove(member, step)
+                self._remove(member, "no heartbeat within the session timeout", step)
         self.left(before, now, step)
         if self._join_by is not None and self._join_by <= now.ms:
             self._join_time_is_up(now, step)
@@ -481,7 +500,7 @@ class Group:
             self._alive(self._current(who, generation), now)
         elif not transactional:
             raise UnknownMemberIdError(
-                f"group {self.id!r} has members, so only they may commit; nobody was named"
+                f"group {self.id!r} has members, so only they may commit; the request names no member"
             )
         if self.state is GroupState.COMPLETING_REBALANCE and not transactional:
             raise RebalanceInProgressError(f"group {self.id!r} waits for its assignment")
@@ -497,8 +516,8 @@ class Group:
         return time_ms
 
     def _alive(self, member: Member, now: Instant) -> None:
-        """The member was heard of, or is answered: its session begins anew. One that waits for the answer to its first
-        join has no session yet, however often it asks."""
+        """The member sent a request, or is answered: its session begins anew. One that waits for the answer to its
+        first join has no session yet, however often it asks."""
         session_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         member.expires_at = self._by(now.ms + session_ms)
 
@@ -520,8 +539,10 @@ class Group:
         self.state = state
         if now is not None:
             self.state_timestamp = now.wall_ms
+            self.history.settled(state, now)
 
-    def _remove(self, member: Member, step: Step) -> None:
+    def _remove(self, member: Member, why: str, step: Step) -> None:
+        self.history.add(Event("removed", member.id, why))
         self._answer_both(member, ErrorCode.UNKNOWN_MEMBER_ID, step)
         self.members.remove(member)
 
@@ -543,7 +564,7 @@ class Group:
         self._alive(member, now)
 
     def _joined(self, member: Member) -> JoinGroupResponse:
-        """Only the leader is told of the others."""
+        """Only the leader gets the list of members."""
         leads = member.id == self.members.leader
         return JoinGroupResponse(
             generation_id=self.generation,

@@ -1,6 +1,6 @@
 """How far groups are behind, in records and in seconds. Pure.
 
-Leaders are asked for end offsets at intervals. The answers of a partition, over time, tell when each of its offsets was
+Leaders are asked for end offsets at intervals. The answers of a partition, over time, show when each of its offsets was
 the newest: between two of them it is interpolated. A group is as late as the record it has to read next is old, so what
 is known of a partition answers for all groups that read it, and nothing is kept per group. For the time before the
 first answer a commit vouches: whoever committed then had read all there was.
@@ -34,7 +34,7 @@ class OffsetTimes:
             samples.append((end, now_ms))
 
     def written_at(self, offset: int, committed_ms: int) -> int:
-        """When the record at `offset` was written, as well as can be told; `committed_ms` is when a group committed
+        """When the record at `offset` was written, as well as is known; `committed_ms` is when a group committed
         that it has to read it next."""
         samples = list(self._samples)
         after = bisect_right(samples, offset, key=lambda sample: sample[0])

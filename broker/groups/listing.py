@@ -14,8 +14,8 @@ from rookery.core.wire.apis.describe_groups import DescribedGroup, DescribedGrou
 from rookery.core.wire.apis.list_groups import ListedGroup
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
-TELLS_UNKNOWN_FROM = 6
-"""From this version on DescribeGroups tells an unknown group from a dead one."""
+NOT_FOUND_FROM = 6
+"""From this version on DescribeGroups answers GROUP_ID_NOT_FOUND for an unknown group; before, it is a dead one."""
 
 
 def listed(state: GroupsState, states: Collection[str], kinds: Collection[str]) -> list[ListedGroup]:
@@ -51,10 +51,10 @@ def described(state: GroupsState, group_id: str, version: int) -> DescribedGroup
 
 
 def not_found(group_id: str, version: int) -> DescribedGroup:
-    tells = version >= TELLS_UNKNOWN_FROM
+    as_error = version >= NOT_FOUND_FROM
     return DescribedGroup(
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND if tells else ErrorCode.NONE,
-        error_message=f"Group {group_id} not found." if tells else None,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND if as_error else ErrorCode.NONE,
+        error_message=f"Group {group_id} not found." if as_error else None,
         group_id=group_id,
         group_state=GroupState.DEAD.value,
         protocol_type="",

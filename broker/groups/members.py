@@ -196,7 +196,7 @@ class Members:
         return max(votes, key=lambda name: votes[name])
 
     def subscribed_topics(self, protocol_type: str | None, protocol: str | None) -> frozenset[str] | None:
-        """What consumers subscribe to; None where that cannot be told."""
+        """What consumers subscribe to; None where that is not known."""
         if protocol_type != CONSUMER:
             return None
         topics: set[str] = set()

@@ -47,6 +47,7 @@ class GroupMetrics:
             ("consumer_group_count", "Groups of the consumer protocol, by state.", self.by_state, "state"),
         ):
             metrics.read(COORDINATOR + name, text, samples, labels=(label,))
+        self._groups.publish_metrics(metrics, COORDINATOR)
         metrics.read_value(
             COORDINATOR + "consumer_group_rebalance_count",
             "How often the epoch of a group of the consumer protocol rose.",

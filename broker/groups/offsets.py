@@ -3,7 +3,7 @@
 They are kept by the topic's name, as they are stored, and each knows the id of the topic it was committed for: what was
 committed for a deleted topic is not an offset of the next topic of that name.
 
-Offsets that a transaction commits are *pending* until it ends: whoever insists on stable offsets is told to ask again,
+Offsets that a transaction commits are *pending* until it ends: requests for stable offsets get UNSTABLE_OFFSET_COMMIT,
 all others see what was committed before. When transactions commit in another order than they wrote, what was written
 last stays.
 """

@@ -44,8 +44,8 @@ class GroupShard(Shard[GroupsRecord]):
         before = self.groups.groups.get(group_id)
         rebalances = _rebalances(before)
         self.run(step, within)
-        if isinstance(before, ConsumerGroup):
-            _tell(before)  # it may be a classic group by now
+        if before is not None:
+            _log_history(before)  # it may be of another protocol by now
         now = self.groups.groups.get(group_id)
         self._on_rebalances(_rebalances(now) - (rebalances if now is before else 0))
         self._arm(group_id)
@@ -55,8 +55,7 @@ class GroupShard(Shard[GroupsRecord]):
         if group is not None and not self.closed:
             now = instant(self._time)
             group.settle(now)
-            if isinstance(group, ConsumerGroup):
-                _tell(group)
+            _log_history(group)
             self._alarms.set(group_id, group.due, now.ms)
 
     def _ring(self, group_id: str) -> None:
@@ -82,10 +81,11 @@ def _rebalances(group: AnyGroup | None) -> int:
     return group.rebalances if isinstance(group, ConsumerGroup) else 0
 
 
-def _tell(group: ConsumerGroup) -> None:
+def _log_history(group: AnyGroup) -> None:
     """The history of the group goes to the log, one event for each thing that happened."""
     for event in group.history.take():
-        _log.info(
+        log = _log.debug if event.is_detail else _log.info
+        log(
             "group.rebalance", group=group.id, what=event.what, member=event.member, why=event.why,
-            epoch=group.stored.epoch, members=len(group.members),
+            epoch=group.epoch, members=len(group.members), **event.more,
         )  # fmt: skip

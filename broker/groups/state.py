@@ -7,15 +7,16 @@ live as when the log is read after a change of leadership.
 from collections.abc import Callable, Iterable, Set
 from typing import Any, cast
 
-from rookery.broker.groups.consumer.group import Client, ConsumerGroup, check_request
-from rookery.broker.groups.consumer.history import Event
+from rookery.broker.groups.consumer.group import ConsumerGroup
 from rookery.broker.groups.consumer.member import JOIN_EPOCH
 from rookery.broker.groups.consumer.migration import ClassicMembers, downgraded, upgraded
 from rookery.broker.groups.consumer.records import ConsumerRecord, Kind
+from rookery.broker.groups.consumer.request import Client, check_request
 from rookery.broker.groups.consumer.stored import Stored
 from rookery.broker.groups.consumer.target import NoTopics, Topics
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions, GroupState
+from rookery.broker.groups.history import Event
 from rookery.broker.groups.joining import Join
 from rookery.broker.groups.members import Identity
 from rookery.broker.groups.offsets import NO_PRODUCER
@@ -42,8 +43,8 @@ AnyGroup = Group | ConsumerGroup
 
 
 class GroupsState:
-    """`new_id` makes the random part of member ids. `topics` are those of the cluster; `options_of` tells what a group
-    of the consumer protocol lives by."""
+    """`new_id` makes the random part of member ids. `topics` are those of the cluster; `options_of` returns the
+    settings of a group of the consumer protocol."""
 
     def __init__(
         self,
@@ -175,9 +176,11 @@ class GroupsState:
             begun = self._begun_classic.pop(record.group, None)
             if begun is not None:
                 step.answers += begun.abandon(error).answers
-            if isinstance(group, ConsumerGroup):
+            if group is not None:
                 group.history.forget()
-            elif isinstance(record, GroupRecord) and record.value is not None and group is not None:
+            if isinstance(group, ConsumerGroup):
+                continue
+            if isinstance(record, GroupRecord) and record.value is not None and group is not None:
                 step.answers += group.abandon(error).answers
                 group.restore(now)
         return step
@@ -271,7 +274,8 @@ class GroupsState:
         begun.stored = Stored()  # all of it comes with the records
         self._begun[request.group_id] = begun
         if before:
-            begun.history.add(Event("upgraded", "", f"{len(before)} records"))
+            stay = len(cast(Group, group).members)
+            begun.history.add(Event("upgraded", why=f"{stay} members of the classic protocol stay"))
             step.records[:0] = before
             step.answers += cast(Group, group).abandon(ErrorCode.REBALANCE_IN_PROGRESS).answers
         if group is not None and group.stored is not None:
@@ -283,6 +287,12 @@ class GroupsState:
         for group in self.groups.values():
             if isinstance(group, ConsumerGroup):
                 group.topics_changed(names)
+
+    def rights_changed(self) -> None:
+        """Clients may see other topics than before."""
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.rights_changed()
 
     def on_time(self, group_id: str, now: Instant) -> Step:
         group = self.groups.get(group_id)

@@ -1,29 +1,23 @@
-"""ACLs of a broker with an authorizer: DescribeAcls (29), CreateAcls (30), DeleteAcls (31). The table has those of
-security_disabled.py in their place, until all handlers ask the authorizer.
+"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31). To see ACLs needs DESCRIBE on the cluster, to change them ALTER.
 
-To see ACLs needs DESCRIBE on the cluster, to change them ALTER.
+On a broker without authorizer there are none, and none can be made: the handlers `...Disabled` answer that.
 """
 
 import asyncio
-from dataclasses import replace
 from itertools import groupby
 
-from rookery.broker.handlers.ports import AccessPort, ClusterPort, ControllerPort
+from rookery.broker.handlers.authorize import ALTER, DESCRIBE, check_cluster
+from rookery.broker.handlers.ports import ClusterPort, ControllerPort
+from rookery.broker.server.audit import shown
 from rookery.broker.server.client import Call
-from rookery.core.errors import ClusterAuthorizationFailedError, ErrorCode, KafkaError
-from rookery.core.metadata.acls import (
-    CLUSTER_NAME,
-    AclFilter,
-    AclOperation,
-    AclResourceType,
-    check_filter,
-    id_of,
-)
-from rookery.core.metadata.image import AccessControlEntry, Changes, Image
+from rookery.broker.server.dispatch import Handler
+from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.event_logging import get_logger
+from rookery.core.metadata.acls import AclFilter, check_filter, described, id_of
+from rookery.core.metadata.image import AccessControlEntry, Image
 from rookery.core.metadata.requests import AclAnswer, AclDeletion
 from rookery.core.metadata.requests import CreateAclsRequest as AskCreate
 from rookery.core.metadata.requests import DeleteAclsRequest as AskDelete
-from rookery.core.security.authorizer import Authorizer
 from rookery.core.wire.apis.create_acls import (
     CREATE_ACLS,
     AclCreation,
@@ -48,39 +42,23 @@ from rookery.core.wire.apis.describe_acls import (
 )
 from rookery.core.wire.served import Served
 
+_log = get_logger("authorizer")
+
 VISIBLE_WITHIN_S = 5.0
-"""What was committed is answered as done even if this broker is slow to hear of it."""
+"""What was committed is answered as done even if this broker receives it late."""
 COMPARED_AT_ONCE = 5000
 """ACLs looked at between two turns of the event loop."""
-
-
-class Access:
-    """What callers may do, by the ACLs that this broker knows."""
-
-    def __init__(self, authorizer: Authorizer) -> None:
-        self._authorizer = authorizer
-
-    def on_changes(self, changes: Changes) -> None:
-        if changes.acls:
-            self._authorizer = replace(self._authorizer, index=self._authorizer.index.moved(changes))
-
-    def cluster(self, operation: AclOperation, call: Call) -> bool:
-        client = call.client
-        return self._authorizer.allows(
-            client.principal, client.address, operation, AclResourceType.CLUSTER, CLUSTER_NAME
-        )
 
 
 class DescribeAclsHandler:
     served = Served(DESCRIBE_ACLS, 1, 3)
 
-    def __init__(self, cluster: ClusterPort, access: AccessPort) -> None:
+    def __init__(self, cluster: ClusterPort) -> None:
         self._cluster = cluster
-        self._access = access
 
     async def handle(self, request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
         try:
-            _check(self._access, AclOperation.DESCRIBE, call)
+            check_cluster(call, DESCRIBE)
             wanted = _filter(request)
             check_filter(wanted)
         except KafkaError as error:
@@ -104,19 +82,22 @@ class DescribeAclsHandler:
 class CreateAclsHandler:
     served = Served(CREATE_ACLS, 1, 3)
 
-    def __init__(self, cluster: ClusterPort, controller: ControllerPort, access: AccessPort) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort) -> None:
         self._cluster = cluster
         self._controller = controller
-        self._access = access
 
     async def handle(self, request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
         acls = tuple(map(_acl, request.creations))
         try:
-            _check(self._access, AclOperation.ALTER, call)
+            check_cluster(call, ALTER)
             answers = (await self._controller.ask(AskCreate(acls))).acls
         except KafkaError as error:
             answers = (AclAnswer(error.code, error.message),) * len(acls)
-        made = [id_of(acl) for acl, answer in zip(acls, answers, strict=True) if not answer.error]
+        made = []
+        for acl, answer in zip(acls, answers, strict=True):
+            if not answer.error:
+                made.append(id_of(acl))
+                _note("acl.created", acl, call)
         await self._cluster.until(lambda image: all(each in image.acls for each in made), VISIBLE_WITHIN_S)
         for answer in answers:
             _count_error(answer.error, call)
@@ -128,19 +109,21 @@ class CreateAclsHandler:
 class DeleteAclsHandler:
     served = Served(DELETE_ACLS, 1, 3)
 
-    def __init__(self, cluster: ClusterPort, controller: ControllerPort, access: AccessPort) -> None:
+    def __init__(self, cluster: ClusterPort, controller: ControllerPort) -> None:
         self._cluster = cluster
         self._controller = controller
-        self._access = access
 
     async def handle(self, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
         filters = tuple(map(_filter, request.filters))
         try:
-            _check(self._access, AclOperation.ALTER, call)
+            check_cluster(call, ALTER)
             answers = (await self._controller.ask(AskDelete(filters))).filters
         except KafkaError as error:
             answers = (AclDeletion(error=error.code, message=error.message),) * len(filters)
-        gone = {id_of(acl) for answer in answers for acl in answer.acls}
+        found = {id_of(acl): acl for answer in answers for acl in answer.acls}
+        gone = found.keys()
+        for acl in found.values():
+            _note("acl.deleted", acl, call)
         await self._cluster.until(lambda image: not any(each in image.acls for each in gone), VISIBLE_WITHIN_S)
         for answer in answers:
             _count_error(answer.error, call)
@@ -156,14 +139,22 @@ class DeleteAclsHandler:
         )
 
 
-def _check(access: AccessPort, operation: AclOperation, call: Call) -> None:
-    if not access.cluster(operation, call):
-        raise ClusterAuthorizationFailedError(f"this needs {operation.name} on the cluster")
+def _note(event: str, acl: AccessControlEntry, call: Call) -> None:
+    """In the audit log: who changed what everybody may do."""
+    _log.info(event, acl=shown(described(acl)), principal=shown(str(call.client.principal)), host=call.client.address)
 
 
 def _count_error(code: int, call: Call) -> None:
     if code:
         call.error(ErrorCode(code))
+
+
+def acl_handlers(cluster: ClusterPort, controller: ControllerPort) -> list[Handler]:
+    return [
+        DescribeAclsHandler(cluster),
+        CreateAclsHandler(cluster, controller),
+        DeleteAclsHandler(cluster, controller),
+    ]
 
 
 async def _found(image: Image, wanted: AclFilter) -> list[AccessControlEntry]:
@@ -224,3 +215,42 @@ def _matching(acl: AccessControlEntry) -> DeleteAclsMatchingAcl:
         operation=acl.operation,
         permission_type=acl.permission_type,
     )
+
+
+DISABLED = ErrorCode.SECURITY_DISABLED
+WHY_DISABLED = "this broker has no authorizer, so nothing is forbidden and there are no ACLs"
+
+
+class DescribeAclsDisabledHandler:
+    served = Served(DESCRIBE_ACLS, 1, 3)
+
+    def handle(self, request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
+        call.error(DISABLED)
+        return DescribeAclsResponse(error_code=DISABLED, error_message=WHY_DISABLED, resources=())
+
+
+class CreateAclsDisabledHandler:
+    served = Served(CREATE_ACLS, 1, 3)
+
+    def handle(self, request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
+        call.error(DISABLED)
+        return CreateAclsResponse(
+            results=[AclCreationResult(error_code=DISABLED, error_message=WHY_DISABLED) for _ in request.creations]
+        )
+
+
+class DeleteAclsDisabledHandler:
+    served = Served(DELETE_ACLS, 1, 3)
+
+    def handle(self, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
+        call.error(DISABLED)
+        return DeleteAclsResponse(
+            filter_results=[
+                DeleteAclsFilterResult(error_code=DISABLED, error_message=WHY_DISABLED, matching_acls=())
+                for _ in request.filters
+            ]
+        )
+
+
+def disabled_acl_handlers() -> list[Handler]:
+    return [DescribeAclsDisabledHandler(), CreateAclsDisabledHandler(), DeleteAclsDisabledHandler()]

@@ -1,5 +1,6 @@
 """AlterClientQuotas (49): set or remove quotas; the controller checks and decides."""
 
+from rookery.broker.handlers.authorize import ALTER_CONFIGS, check_cluster
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
@@ -18,7 +19,7 @@ from rookery.core.wire.apis.alter_client_quotas import (
 from rookery.core.wire.served import Served
 
 VISIBLE_WITHIN_S = 5.0
-"""What was committed is answered as done even if this broker is slow to hear of it."""
+"""What was committed is answered as done even if this broker receives it late."""
 
 
 class AlterClientQuotasHandler:
@@ -31,6 +32,7 @@ class AlterClientQuotasHandler:
     async def handle(self, request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse:
         asked = AskController(tuple(map(_alteration, request.entries)), request.validate_only)
         try:
+            check_cluster(call, ALTER_CONFIGS)
             reply = await self._controller.ask(asked)
         except KafkaError as error:
             failed = (QuotaAnswer(one.entity, error.code, error.message) for one in asked.alterations)

@@ -34,7 +34,7 @@ class AutoCreation:
         """`partitions` is how many a topic gets."""
         self._quotas = quotas
         self._partitions = partitions
-        self._enabled = enabled
+        self.enabled = enabled
         self._cluster = cluster
         self._controller = controller
         self._start_task = start_task
@@ -43,7 +43,7 @@ class AutoCreation:
     def create(self, names: Sequence[str], call: Call) -> set[str]:
         """The names that will soon be topics. Those that the client's quota does not allow now are asked for
         again."""
-        if not self._enabled:
+        if not self.enabled:
             return set()
         fresh = [name for name in names if name not in self._under_way and not is_internal(name)]
         fresh = fresh[: UNDER_WAY_MAX - len(self._under_way)]

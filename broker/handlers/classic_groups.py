@@ -5,6 +5,7 @@ from typing import Any
 from rookery.broker.coordination.reply import Reply, coordinator_error
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.groups.joining import Join, not_joined, not_synced
+from rookery.broker.handlers.authorize import READ, check_group, group_denied
 from rookery.broker.server.client import Call
 from rookery.core.errors import CoordinatorLoadInProgressError, ErrorCode, InvalidGroupIdError, KafkaError
 from rookery.core.wire.apis.heartbeat import HEARTBEAT, HeartbeatRequest, HeartbeatResponse
@@ -24,6 +25,9 @@ class JoinGroupHandler:
 
     def handle(self, request: JoinGroupRequest, call: Call) -> Any:
         reply: Reply[JoinGroupResponse] = Reply(call, lambda code: not_joined(request.member_id, code))
+        if not call.access.group(READ, request.group_id):
+            reply.refuse(group_denied(READ))
+            return reply.outcome()
         join = Join.of(request, call.version, call.client_id or "", f"/{call.client.address}", reply)
         self._groups.run(
             request.group_id, reply, lambda state, now: state.join(request.group_id, join, now), named=True
@@ -41,6 +45,9 @@ class SyncGroupHandler:
 
     def handle(self, request: SyncGroupRequest, call: Call) -> Any:
         reply: Reply[SyncGroupResponse] = Reply(call, not_synced)
+        if not call.access.group(READ, request.group_id):
+            reply.refuse(group_denied(READ))
+            return reply.outcome()
         self._groups.run(
             request.group_id, reply, lambda state, now: state.sync(request, reply, now), named=True
         )
@@ -48,8 +55,8 @@ class SyncGroupHandler:
 
 
 class HeartbeatHandler:
-    """A member is alive, and hears whether the group rebalances. A coordinator that is still loading answers without an
-    error: it will give every member a whole session when it has loaded."""
+    """A member is alive, and learns whether the group rebalances. A coordinator that is still loading answers without
+    an error: it will give every member a whole session when it has loaded."""
 
     served = Served(HEARTBEAT, 0, 4)
 
@@ -59,6 +66,7 @@ class HeartbeatHandler:
     def handle(self, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
         code = ErrorCode.NONE
         try:
+            check_group(call, READ, request.group_id)
             if not request.group_id:
                 raise InvalidGroupIdError("the group id is empty")
             self._groups.shard_of(request.group_id).groups.heartbeat(request, self._groups.now())
@@ -83,6 +91,9 @@ class LeaveGroupHandler:
 
     def handle(self, request: LeaveGroupRequest, call: Call) -> Any:
         reply: Reply[LeaveGroupResponse] = Reply(call, lambda code: LeaveGroupResponse(error_code=code))
+        if not call.access.group(READ, request.group_id):
+            reply.refuse(group_denied(READ))
+            return reply.outcome()
         single = call.version < SEVERAL_MEMBERS_FROM
         self._groups.run(
             request.group_id, reply, lambda state, now: state.leave(request, reply, now, single=single), named=True

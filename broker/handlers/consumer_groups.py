@@ -1,14 +1,16 @@
 """Groups of the consumer protocol: ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69)."""
 
+from functools import partial
 from typing import Any
 
 from rookery.broker.coordination.reply import Reply, coordinator_error
-from rookery.broker.groups.consumer.group import Client
+from rookery.broker.groups.consumer.request import Client, Sees, everything
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.groups.listing import described_consumer
-from rookery.broker.handlers.group_admin import ALL_GROUP_OPERATIONS
+from rookery.broker.handlers.authorize import DESCRIBE, READ, check_group, described_topics, topic_denied
+from rookery.broker.server.access import GROUP, TOPIC, Access
 from rookery.broker.server.client import Call
-from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.errors import ErrorCode, KafkaError, TopicAuthorizationFailedError
 from rookery.core.wire.apis.consumer_group_describe import (
     CONSUMER_GROUP_DESCRIBE,
     ConsumerGroupDescribeRequest,
@@ -24,7 +26,7 @@ from rookery.core.wire.served import Served
 
 
 class ConsumerGroupHeartbeatHandler:
-    """A member joins, stays, leaves, and hears what it may read."""
+    """A member joins, stays, leaves, and receives its assignment."""
 
     served = Served(CONSUMER_GROUP_HEARTBEAT, 0, 1)
 
@@ -35,16 +37,23 @@ class ConsumerGroupHeartbeatHandler:
         reply = _WithReason(call)
         try:
             self._groups.check_consumer_protocol()
+            check_group(call, READ, request.group_id)
+            if not described_topics(call.access, request.subscribed_topic_names or ()):
+                raise topic_denied(DESCRIBE)
         except KafkaError as error:
             reply.refuse(error)
             return reply.outcome()
-        client = Client(call.client_id or "", f"/{call.client.address}")
+        client = Client(call.client_id or "", f"/{call.client.address}", _sees(call.client.access))
         self._groups.run(
             request.group_id,
             reply,
             lambda state, now: state.consumer_heartbeat(request, call.version, client, reply, now),
         )
         return reply.outcome(blocks=False)
+
+
+def _sees(access: Access) -> Sees:
+    return partial(access.shows, DESCRIBE, TOPIC) if access.restricted else everything
 
 
 class _WithReason(Reply[ConsumerGroupHeartbeatResponse]):
@@ -65,6 +74,15 @@ def _refusal(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartb
     )
 
 
+def _assigned(group: DescribedGroup) -> set[str]:
+    return {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+
+
 class ConsumerGroupDescribeHandler:
     """Epochs, members and assignments."""
 
@@ -78,13 +96,17 @@ class ConsumerGroupDescribeHandler:
         if request.include_authorized_operations:
             for group in groups:
                 if not group.error_code:
-                    group.authorized_operations = ALL_GROUP_OPERATIONS
+                    group.authorized_operations = call.access.operations(GROUP, group.group_id)
         return ConsumerGroupDescribeResponse(groups=groups)
 
     def _describe(self, name: str, call: Call) -> DescribedGroup:
         try:
             self._groups.check_consumer_protocol()
-            return described_consumer(self._groups.shard_of(name).groups, name)
+            check_group(call, DESCRIBE, name)
+            group = described_consumer(self._groups.shard_of(name).groups, name)
+            if call.access.restricted and not described_topics(call.access, _assigned(group)):
+                raise TopicAuthorizationFailedError("the group has topics for which this needs DESCRIBE")
+            return group
         except KafkaError as error:
             code = coordinator_error(error)
             call.error(code)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from rookery.broker.handlers.admin_request import decide, until_led
+from rookery.broker.handlers.authorize import ALTER, split_topics, topic_denied
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.quotas.charges import Mutations
 from rookery.broker.quotas.client_quotas import ClientQuotas
@@ -39,7 +40,8 @@ class CreatePartitionsHandler:
             return max(0, counts[name] - _partitions(image, name))
 
         mutations = Mutations(self._quotas, call, strict_from=STRICT_FROM, free=request.validate_only)
-        growths = [_growth(topic, image) for topic in request.topics]
+        allowed, denied = split_topics(call, ALTER, request.topics)
+        growths = [_growth(topic, image) for topic in allowed]
         asked, held = mutations.split(growths, lambda topic: new(topic.name))
 
         def visible(reply: CreatePartitionsReply) -> Callable[[Image], bool] | None:
@@ -57,7 +59,9 @@ class CreatePartitionsHandler:
         if not request.validate_only:
             await until_led(self._cluster, reply.topics)
         mutations.settle(sum(new(topic.name) for topic in reply.topics if not topic.error))
-        answered = [*reply.topics, *(mutations.refusal(topic.name) for topic in held)]
+        refusal = topic_denied(ALTER)
+        refused = (TopicAnswer(topic.name, error=refusal.code, message=refusal.message) for topic in denied)
+        answered = [*reply.topics, *(mutations.refusal(topic.name) for topic in held), *refused]
         return CreatePartitionsResponse(
             throttle_time_ms=mutations.delay_ms, results=[_result(topic, call) for topic in answered]
         )

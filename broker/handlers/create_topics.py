@@ -1,12 +1,20 @@
 """CreateTopics (19): decided by the controller, answered once the topics are in this broker's image."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rookery.broker.handlers.admin_request import decide, until_led
+from rookery.broker.handlers.authorize import (
+    CREATE,
+    DESCRIBE_CONFIGS,
+    cluster_shows,
+    split_topics,
+    topic_denied,
+)
 from rookery.broker.handlers.describe_configs import ConfigView
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.quotas.charges import Mutations
 from rookery.broker.quotas.client_quotas import ClientQuotas
+from rookery.broker.server.access import TOPIC
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.metadata.image import Image
@@ -52,7 +60,8 @@ class CreateTopicsHandler:
 
     async def handle(self, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
         mutations = Mutations(self._quotas, call, strict_from=STRICT_FROM, free=request.validate_only)
-        topics, held = mutations.split(tuple(map(_new_topic, request.topics)), self._size)
+        creatable, denied = _split(request.topics, call)
+        topics, held = mutations.split(tuple(map(_new_topic, creatable)), self._size)
         visible = _nothing if request.validate_only else _created
         ask = self._controller.ask(AskController(topics, request.validate_only))
         try:
@@ -63,7 +72,7 @@ class CreateTopicsHandler:
         if not request.validate_only:
             await until_led(self._cluster, reply.topics)
         mutations.settle(sum(topic.partitions for topic in reply.topics if not topic.error))
-        answered = [*reply.topics, *(mutations.refusal(topic.name) for topic in held)]
+        answered = [*reply.topics, *(mutations.refusal(topic.name) for topic in held), *denied]
         return CreateTopicsResponse(
             throttle_time_ms=mutations.delay_ms, topics=[self._result(topic, call) for topic in answered]
         )
@@ -78,6 +87,13 @@ class CreateTopicsHandler:
                 name=topic.name, error_code=topic.error, error_message=topic.message, configs=None
             )
         configs = []
+        if call.version >= RESULT_FROM and not call.access.shows(DESCRIBE_CONFIGS, TOPIC, topic.name):
+            return CreatableTopicResult(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                configs=(),
+            )
         if call.version >= RESULT_FROM:
             configs = [
                 CreatableTopicConfigs(
@@ -96,6 +112,17 @@ class CreateTopicsHandler:
             replication_factor=topic.replication_factor,
             configs=configs,
         )
+
+
+def _split(
+    topics: Sequence[CreatableTopic], call: Call
+) -> tuple[Sequence[CreatableTopic], Sequence[TopicAnswer]]:
+    """What the client may create, by a right on the cluster or on the topic, and the answers to the rest."""
+    if not call.client.access.restricted or cluster_shows(call.access, CREATE):
+        return topics, ()
+    allowed, denied = split_topics(call, CREATE, topics)
+    refusal = topic_denied(CREATE)
+    return allowed, [TopicAnswer(topic.name, error=refusal.code, message=refusal.message) for topic in denied]
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -4,6 +4,7 @@ in-sync replicas begin there: whoever leads next, nothing that was deleted comes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rookery.broker.handlers.authorize import DELETE, check_topic
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.log.partition_log import HIGH_WATERMARK
 from rookery.broker.replication.partition import Partition
@@ -54,6 +55,7 @@ class DeleteRecordsHandler:
     ) -> DeleteRecordsPartitionResult:
         answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
         try:
+            check_topic(call, DELETE, topic)
             partition = self._locator.named(topic, asked.partition_index)
             partition.check_leader()
             config = partition.log.config

@@ -7,6 +7,7 @@ if it has every component asked for; with `strict` it has no other.
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
+from rookery.broker.handlers.authorize import DESCRIBE_CONFIGS, check_cluster
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
@@ -63,6 +64,7 @@ class DescribeClientQuotasHandler:
 
     def handle(self, request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
         try:
+            check_cluster(call, DESCRIBE_CONFIGS)
             wanted = Filter(request.components, strict=request.strict)
         except KafkaError as error:
             call.error(error.code)

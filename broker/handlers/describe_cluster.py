@@ -1,6 +1,6 @@
 """DescribeCluster (60): cluster id, controller and brokers."""
 
-from rookery.broker.handlers.metadata import ALL_CLUSTER_OPERATIONS, NOT_ASKED_FOR
+from rookery.broker.handlers.metadata import NOT_ASKED_FOR, cluster_operations
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
@@ -46,7 +46,7 @@ class DescribeClusterHandler:
             controller_id=own_id if own_id in ids else next(iter(ids), -1),
             brokers=brokers,
             cluster_authorized_operations=(
-                ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+                cluster_operations(call.access) if request.include_cluster_authorized_operations else NOT_ASKED_FOR
             ),
         )
 

@@ -11,17 +11,20 @@ from enum import IntEnum
 from itertools import dropwhile
 from typing import NamedTuple
 
+from rookery.broker.handlers.authorize import check_options
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.config import consumer_groups, ignored, node, topic
-from rookery.core.config.defaults import topic_defaults
 from rookery.core.config.options import Option, Reach, Settings, String, as_text
+from rookery.core.config.security import PREFIX
+from rookery.core.config.topic import topic_defaults
 from rookery.core.errors import (
     InvalidRequestError,
     InvalidTopicError,
     KafkaError,
     UnknownTopicOrPartitionError,
 )
+from rookery.core.metadata.acl_codes import AclOperation
 from rookery.core.metadata.image import Image, ResourceType
 from rookery.core.metadata.topic_names import is_valid
 from rookery.core.wire.apis.describe_configs import (
@@ -126,12 +129,22 @@ class ConfigView:
             settings = self._places(image, _OTHER_UNITS.get(option.name, (option.name,)))
             read_only = option.reach is Reach.READ_ONLY
             yield ConfigEntry(option, None if unset else as_text(now[option]), settings, read_only)
+        yield from self._of_listeners(image)
         for option in ignored.TABLE:
             settings = self._places(image, (option.name,))
             if settings[0].source is not Source.DEFAULT:
                 yield ConfigEntry(option, settings[0].value, settings)
         shown = Setting(PROTOCOL_VERSION.name, as_text(PROTOCOL_VERSION.default), Source.DEFAULT)
         yield ConfigEntry(PROTOCOL_VERSION, shown.value, (shown,), read_only=True)
+
+    def _of_listeners(self, image: Image) -> Iterator[ConfigEntry]:
+        """Options with a listener's name, as far as they are set."""
+        given = {*self._settings.given, *image.config(ResourceType.BROKER, self._node_id)}
+        for name in sorted(name for name in given if name.startswith(PREFIX)):
+            option = node.TABLE.find(name)
+            if option is not None:
+                settings = self._places(image, (name,))
+                yield ConfigEntry(option, settings[0].value, settings, option.reach is Reach.READ_ONLY)
 
     def group(self, image: Image, name: str) -> Iterator[ConfigEntry]:
         """The options of a group, which need not be there."""
@@ -196,6 +209,7 @@ class DescribeConfigsHandler:
         self, resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
     ) -> DescribeConfigsResult:
         try:
+            check_options(call, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
             entries = self._entries(resource)
         except KafkaError as error:
             call.error(error.code)

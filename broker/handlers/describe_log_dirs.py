@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from rookery.broker.handlers.authorize import DESCRIBE, cluster_denied
 from rookery.broker.log.log_dir import LogDir
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.server.client import Call
@@ -33,7 +34,7 @@ class Storage(Protocol):
 
 
 class Space(NamedTuple):
-    """Bytes of the volume that a directory is on; -1 where they cannot be told."""
+    """Bytes of the volume that a directory is on; -1 where they are not known."""
 
     total: int = -1
     usable: int = -1
@@ -55,6 +56,10 @@ class DescribeLogDirsHandler:
         self._space = space
 
     def handle(self, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+        denied = cluster_denied(call, DESCRIBE)
+        if denied is not None:
+            call.error(denied.code)
+            return DescribeLogDirsResponse(error_code=denied.code, results=())
         wanted = None
         if request.topics is not None:
             wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

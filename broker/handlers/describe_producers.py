@@ -1,5 +1,6 @@
 """DescribeProducers (61): the producers that a replica of a partition remembers, whether it leads or follows."""
 
+from rookery.broker.handlers.authorize import READ, check_topic
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.log.producer_state import ProducerEntry
 from rookery.broker.server.client import Call
@@ -34,6 +35,7 @@ class DescribeProducersHandler:
 
     def _describe(self, topic: str, index: int, call: Call) -> PartitionResponse:
         try:
+            check_topic(call, READ, topic)
             partition = self._locator.named(topic, index)
             partition.check_replica()
         except KafkaError as error:

@@ -1,5 +1,6 @@
 """DescribeQuorum (55): the metadata quorum, asked of its leader."""
 
+from rookery.broker.handlers.authorize import DESCRIBE, cluster_denied
 from rookery.broker.handlers.ports import ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
@@ -27,6 +28,10 @@ class DescribeQuorumHandler:
         self._controller = controller
 
     async def handle(self, request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
+        denied = cluster_denied(call, DESCRIBE)
+        if denied is not None:
+            call.error(denied.code)
+            return DescribeQuorumResponse(error_code=denied.code, error_message=denied.message, topics=())
         asked = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
         if asked != [(METADATA_TOPIC, 0)]:
             call.error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,7 +1,8 @@
 """DescribeTopicPartitions (75): topics in the order of their names, page by page."""
 
-from rookery.broker.handlers.metadata import ALL_TOPIC_OPERATIONS
+from rookery.broker.handlers.authorize import DESCRIBE
 from rookery.broker.handlers.ports import ClusterPort
+from rookery.broker.server.access import TOPIC
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.image import Image, Partition, Topic
@@ -29,7 +30,12 @@ class DescribeTopicPartitionsHandler:
 
     def handle(self, request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
         image, cursor = self._cluster.image, request.cursor
-        names = sorted({topic.name for topic in request.topics}) or sorted(image.topic_ids)
+        access = call.access
+        names = sorted({topic.name for topic in request.topics})
+        if not names:
+            names = sorted(image.topic_ids)
+            if access.restricted:
+                names = [name for name in names if access.shows(DESCRIBE, TOPIC, name)]
         if cursor is not None:
             names = [name for name in names if name >= cursor.topic_name]
         left = max(1, min(PARTITIONS_MAX, request.response_partition_limit))
@@ -38,12 +44,15 @@ class DescribeTopicPartitionsHandler:
             first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
             if left == 0:
                 return DescribeTopicPartitionsResponse(topics=answers, next_cursor=_cursor(name, first))
+            if not access.topic(DESCRIBE, name):
+                answers.append(_denied(name, call))
+                continue
             topic = image.topic(name)
             if topic is None:
                 answers.append(_missing(name, call))
                 continue
             page = [index for index in sorted(topic.partitions) if index >= first]
-            answers.append(_described(image, topic, page[:left]))
+            answers.append(_described(image, topic, page[:left], access.operations(TOPIC, name)))
             if len(page) > left:
                 return DescribeTopicPartitionsResponse(topics=answers, next_cursor=_cursor(name, page[left]))
             left -= len(page)
@@ -62,13 +71,23 @@ def _missing(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _described(image: Image, topic: Topic, indexes: list[int]) -> DescribeTopicPartitionsResponseTopic:
+def _denied(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    call.error(code)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_id=NO_UUID, is_internal=False, partitions=()
+    )
+
+
+def _described(
+    image: Image, topic: Topic, indexes: list[int], operations: int
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
         partitions=[_partition(image, index, topic.partitions[index]) for index in indexes],
-        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+        topic_authorized_operations=operations,
     )
 
 

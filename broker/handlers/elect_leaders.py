@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.authorize import ALTER, check_cluster
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, InvalidRequestError, KafkaError
@@ -42,6 +43,7 @@ class ElectLeadersHandler:
             return lambda image: all(_epoch(image, one) != _epoch(before, one) for one in elected)
 
         try:
+            check_cluster(call, ALTER)
             ask = self._controller.ask(_asked(request))
             reply = await decide(ask, request.timeout_ms, self._cluster, visible)
         except KafkaError as error:

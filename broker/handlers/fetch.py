@@ -9,6 +9,7 @@ so that no busy partition starves the others.
 
 from typing import Any
 
+from rookery.broker.handlers.authorize import CLUSTER_ACTION
 from rookery.broker.handlers.fetch_answer import DelayedFetch, Fetch
 from rookery.broker.handlers.fetch_read import FetchRead, ProposeIsr, replica_of
 from rookery.broker.handlers.fetch_session import FIRST_EPOCH, NO_SESSION_EPOCH, Sessions, wanted_of
@@ -23,8 +24,14 @@ from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.core.clock import Clock
-from rookery.core.errors import KafkaError
-from rookery.core.wire.apis.fetch import FETCH, FetchRequest, FetchResponse
+from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.wire.apis.fetch import (
+    FETCH,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from rookery.core.wire.served import Served
 
 Outcome = FetchResponse | Pending[Any]
@@ -59,6 +66,13 @@ class FetchHandler:
         self._turn = 0
 
     def handle(self, request: FetchRequest, call: Call) -> Outcome:
+        if (
+            call.client.access.restricted
+            and (request.replica_state is not None or request.replica_id >= 0)
+            and replica_of(request)[0] >= 0
+            and not call.access.cluster(CLUSTER_ACTION)
+        ):
+            return _denied(request, call)
         account = self._account(request, call) if self._client_quotas.limited else None
         try:
             fetch = self._fetch(request, call, account)
@@ -124,3 +138,26 @@ class FetchHandler:
                 # a follower that sends more has partitions to add: they must not wait for the others' data
                 pending.on_hurry = lambda: self._waiters.expire(parked)
         return pending
+
+
+def _denied(request: FetchRequest, call: Call) -> FetchResponse:
+    """To a follower that is none. What it claims to have counts for nothing. One that goes on with a session begins
+    anew, and then learns of each partition that it may not have it."""
+    if request.session_epoch not in (FIRST_EPOCH, NO_SESSION_EPOCH):
+        call.error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    call.error(code)
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(partition_index=each.partition, error_code=code, high_watermark=-1, records=b"")
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -60,7 +60,7 @@ class Fetch:
         self._count()
         session = self.session
         if session is not None:
-            # every partition is looked at, also for a full answer: the session remembers what it told
+            # every partition is looked at, also for a full answer: the session remembers what it answered
             news = [answer for answer in answers if answer[0].is_news(answer[1])]
             session.read_last([wanted.key for wanted, data in news if data.records])
             answers = answers if self._is_full else news
@@ -144,13 +144,13 @@ class DelayedFetch:
 
     def try_complete(self, changed: Sequence[Partition]) -> bool:
         read, places = self._fetch.read, self._places
-        tells_watermarks = read.tells_watermarks
+        sends_watermarks = read.sends_watermarks
         moved = False
         for partition, end in zip(changed, read.ends(changed), strict=True):
             wanted, state, until, _ = places[partition]
             if partition.offline or (partition.state is not state and _is_led_anew(state, partition.state)):
                 return self._answer()
-            if tells_watermarks and partition.log.high_watermark > wanted.high_watermark:
+            if sends_watermarks and partition.log.high_watermark > wanted.high_watermark:
                 return self._answer()
             if end > until:
                 moved = True

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from rookery.broker.handlers.authorize import READ, topic_denied
 from rookery.broker.handlers.fetch_session import TOPIC_IDS_FROM, Wanted
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.preferred_replica import PreferredReplica
@@ -24,15 +25,15 @@ from rookery.core.wire.apis.fetch import (
 
 
 class Quiet(NamedTuple):
-    """A partition that had nothing more for a client, and what tells whether it still has not."""
+    """A partition that had nothing more for a client, and how to check that it still has not."""
 
     partition: Partition
     leading: LeaderState
     end_offset: int
 
     def lasts(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Whether a read would find what the last one found, and nothing but the two bounds that the client was
-        told. A leader's view lives as long as its epoch, so the same one means that nothing else has changed."""
+        """Whether a read would find what the last one found, and nothing but the two bounds that the client
+        knows. A leader's view lives as long as its epoch, so the same one means that nothing else has changed."""
         log = self.partition.log
         return (
             self.partition.leading is self.leading
@@ -42,6 +43,7 @@ class Quiet(NamedTuple):
         )
 
 
+READ_BIT = 1 << READ
 READ_COMMITTED = 1
 RACKS_FROM = 11
 """From this version on consumers may read from any replica; older ones know the leader alone."""
@@ -85,9 +87,9 @@ class FetchRead:
         self._of_leader = self.is_follower or call.version < RACKS_FROM
         self._rack = "" if self._of_leader else request.rack_id
         self._preferred = preferred
-        self.tells_watermarks = preferred is not None and self.is_follower and in_session
-        """Consumers may read from followers: these hear at once of what is committed."""
-        self._heard = False
+        self.sends_watermarks = preferred is not None and self.is_follower and in_session
+        """Consumers may read from followers: these get a new high watermark at once."""
+        self._counted = False
         self._isolation = Isolation.HIGH_WATERMARK
         if self.is_follower:
             self._isolation = Isolation.LOG_END
@@ -96,7 +98,7 @@ class FetchRead:
         self.partitions: list[Partition | None] = []
         """In the order of `wanted`; None where the partition is not here."""
         self.data: list[PartitionData | None] = []
-        """The same; None where a session has no news, which is told by a glance instead of a read."""
+        """The same; None where a session has no news, which a quick check shows without a read."""
         self.endpoints: dict[int, NodeEndpoint] = {}
         self.bytes = 0
         self.answer_now = False
@@ -112,24 +114,43 @@ class FetchRead:
         self.partitions = [None] * len(wanted)
         self.bytes = 0
         self.answer_now = False
+        access = self._call.client.access
+        restricted = access.restricted and not self.is_follower
+        version = access.version if restricted and self._in_session else None
         for place in order:
             one = wanted[place]
+            if restricted and (version is None or one.allowed_by is not version):
+                if one.key.topic and access.knows_topic(READ_BIT, one.key.topic):
+                    one.allowed_by = version
+                elif not self._may_read(one, version):
+                    found[place] = self._refusal(one, topic_denied(READ))
+                    continue
             if self._news_only and one.quiet is not None and self._is_quiet(one, one.quiet):
                 self.partitions[place] = one.quiet.partition
                 continue
             data = found[place] = self._read_one(place, one, left, self.bytes == 0)
-            if self.tells_watermarks and data.high_watermark > one.high_watermark:
+            if self.sends_watermarks and data.high_watermark > one.high_watermark:
                 self.answer_now = True
             size = len(data.records or b"")
             left -= size
             self.bytes += size
-        self._heard = True
+        self._counted = True
         self.data = found
+
+    def _may_read(self, wanted: Wanted, version: object) -> bool:
+        """Asked again whenever the ACLs have changed, of all partitions of a session. A topic id that nobody knows is
+        answered with that."""
+        key = wanted.key
+        name = key.topic or self._locator.name_of(key.topic_id)
+        if name and not self._call.access.topic(READ, name):
+            return False
+        wanted.allowed_by = version if name else None
+        return True
 
     def _is_quiet(self, wanted: Wanted, quiet: Quiet) -> bool:
         """Most partitions of a session have nothing new most of the time, and this is all that is done for
         them."""
-        if self.is_follower and not self._heard and quiet.partition.leading is quiet.leading:
+        if self.is_follower and not self._counted and quiet.partition.leading is quiet.leading:
             try:
                 self._acknowledged(quiet.partition, wanted.request)
             except KafkaError:
@@ -150,7 +171,7 @@ class FetchRead:
                 self.answer_now = True
                 diverging = EpochEndOffset(epoch=left_over[0], end_offset=left_over[1])
                 offset = partition.log.end_offset
-            elif self.is_follower and not self._heard:
+            elif self.is_follower and not self._counted:
                 self._acknowledged(partition, asked)
             bytes_max = min(asked.partition_max_bytes, left)
             is_limited = self.is_follower and self._is_limited(partition)
@@ -218,7 +239,7 @@ class FetchRead:
         )
 
     def _acknowledged(self, partition: Partition, asked: FetchPartition) -> None:
-        """What a follower asks for tells what it has: said once, when the request comes."""
+        """The offset that a follower asks for shows what it has: counted once, when the request comes."""
         proposal = partition.on_follower_fetch(
             self._replica,
             offset=asked.fetch_offset,

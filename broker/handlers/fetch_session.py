@@ -1,8 +1,8 @@
-"""Fetch sessions: a client that follows many partitions sends only what changes, and is told only what
+"""Fetch sessions: a client that follows many partitions sends only what changes, and receives only what
 changed.
 
-A session keeps, in the order in which they are read, the partitions a client asked for and what it was told
-of each last. Pure: ids come from a random generator and times from the caller. Session epochs tell a
+A session keeps, in the order in which they are read, the partitions a client asked for and the last answer
+for each. Pure: ids come from a random generator and times from the caller. Session epochs reveal a
 repeated or lost request: 0 begins a session, each further one carries the next number, -1 means no session.
 """
 
@@ -38,9 +38,9 @@ class Key(NamedTuple):
 
 
 class Wanted:
-    """One partition of a fetch: what is asked for, and what the client was told last."""
+    """One partition of a fetch: what is asked for, and the last answer."""
 
-    __slots__ = ("high_watermark", "key", "log_start_offset", "quiet", "request")
+    __slots__ = ("allowed_by", "high_watermark", "key", "log_start_offset", "quiet", "request")
 
     def __init__(self, key: Key, request: FetchPartition) -> None:
         self.key = key
@@ -49,6 +49,8 @@ class Wanted:
         self.log_start_offset = -1
         self.quiet: Quiet | None = None
         """Set while the partition is known to have nothing for this request."""
+        self.allowed_by: object = None
+        """The version of a client's access by which it may be read."""
 
     def ask(self, request: FetchPartition) -> None:
         """The client wants something else from now on."""
@@ -56,7 +58,7 @@ class Wanted:
         self.quiet = None
 
     def is_news(self, data: PartitionData) -> bool:
-        """Whether an incremental answer has to mention the partition; remembers what it will be told."""
+        """Whether an incremental answer has to mention the partition; remembers what it will contain."""
         news = bool(
             data.records
             or data.error_code

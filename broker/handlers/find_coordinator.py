@@ -6,6 +6,13 @@ is -1 and the client asks again.
 """
 
 from rookery.broker.coordination.internal_topic import CoordinatorFinder
+from rookery.broker.handlers.authorize import (
+    CLUSTER_ACTION,
+    DESCRIBE,
+    check_cluster,
+    check_group,
+    check_transactional_id,
+)
 from rookery.broker.server.client import Call
 from rookery.core.errors import InvalidRequestError, KafkaError
 from rookery.core.wire.apis.find_coordinator import (
@@ -16,7 +23,7 @@ from rookery.core.wire.apis.find_coordinator import (
 )
 from rookery.core.wire.served import Served
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 SEVERAL_KEYS_FROM = 4
 
 
@@ -43,6 +50,7 @@ class FindCoordinatorHandler:
 
     def _find(self, key: str, key_type: int, call: Call) -> Coordinator:
         try:
+            _check(key, key_type, call)
             node_id, endpoint = self._finder(key_type).find(key, call.client.listener)
         except KafkaError as error:
             call.error(error.code)
@@ -56,3 +64,13 @@ class FindCoordinatorHandler:
         if finder is not None:
             return finder
         raise InvalidRequestError(f"coordinators of type {key_type} are not served here")
+
+
+def _check(key: str, key_type: int, call: Call) -> None:
+    """Raises KafkaError where the client may not see what the key names."""
+    if key_type == GROUP:
+        check_group(call, DESCRIBE, key)
+    elif key_type == TRANSACTION:
+        check_transactional_id(call, DESCRIBE, key)
+    elif key_type == SHARE:
+        check_cluster(call, CLUSTER_ACTION)

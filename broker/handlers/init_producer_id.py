@@ -4,6 +4,8 @@ from functools import partial
 from typing import Any
 
 from rookery.broker.coordination.reply import Converted, Reply
+from rookery.broker.handlers.authorize import IDEMPOTENT_WRITE, WRITE, cluster_denied, transactional_id_denied
+from rookery.broker.server.access import TOPIC
 from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
 from rookery.broker.transactions.coordinator import TransactionCoordinator
@@ -31,7 +33,10 @@ class InitProducerIdHandler:
 
     def handle(self, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse | Pending[Any]:
         reply = Reply(call, _refusal, None if call.version >= FENCED_FROM else _OLD)
-        if (request.producer_id == -1) != (request.producer_epoch == -1):
+        denied = _denied(request, call) if call.client.access.restricted else None
+        if denied is not None:
+            reply.refuse(denied)
+        elif (request.producer_id == -1) != (request.producer_epoch == -1):
             reply.refuse(InvalidRequestError("a producer is named by its id and its epoch together"))
         else:
             self._transactions.ids.when_there(partial(self._decide, request, reply))
@@ -48,8 +53,22 @@ class InitProducerIdHandler:
         name, timeout_ms = request.transactional_id, request.transaction_timeout_ms
         expected = Producer(request.producer_id, request.producer_epoch) if request.producer_id != -1 else None
         self._transactions.run(
-            name, to, lambda state, now: state.init_producer_id(name, timeout_ms, expected, to, now)
+            name,
+            to,
+            lambda state, now: state.init_producer_id(name, timeout_ms, expected, to, now),
+            patient=True,
         )
+
+
+def _denied(request: InitProducerIdRequest, call: Call) -> KafkaError | None:
+    """Whoever may write to some topic may be idempotent."""
+    access = call.access
+    if request.transactional_id is not None:
+        allowed = access.transactional_id(WRITE, request.transactional_id)
+        return None if allowed else transactional_id_denied(WRITE)
+    if access.allowed_somewhere(WRITE, TOPIC):
+        return None
+    return cluster_denied(call, IDEMPOTENT_WRITE)
 
 
 def _answer(producer: Producer) -> InitProducerIdResponse:

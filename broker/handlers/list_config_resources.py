@@ -3,6 +3,7 @@ there are none here; from v1 on no types means all."""
 
 from collections.abc import Callable, Iterable
 
+from rookery.broker.handlers.authorize import DESCRIBE_CONFIGS, cluster_denied
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
@@ -46,6 +47,10 @@ class ListConfigResourcesHandler:
         self._cluster = cluster
 
     def handle(self, request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
+        denied = cluster_denied(call, DESCRIBE_CONFIGS)
+        if denied is not None:
+            call.error(denied.code)
+            return ListConfigResourcesResponse(error_code=denied.code, config_resources=())
         types = list(dict.fromkeys(request.resource_types or NAMES))
         if call.version < TYPES_FROM:
             types = [ResourceType.CLIENT_METRICS]

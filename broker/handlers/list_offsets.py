@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from rookery.broker.handlers.authorize import DESCRIBE, topic_denied
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.record_work import RecordWorkInThreads, is_read_quickly
 from rookery.broker.log.partition_log import Isolation
@@ -93,11 +94,16 @@ class ListOffsetsHandler:
         twice = {key for key, count in seen.items() if count > 1}
         topics: list[ListOffsetsTopicResponse] = []
         unread: list[tuple[str, ListOffsetsPartition, ListOffsetsPartitionResponse]] = []
+        access = call.access
         for topic in request.topics:
             answers = []
+            denied = access.restricted and not access.topic(DESCRIBE, topic.name)
             for asked in topic.partitions:
                 answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
                 answers.append(answer)
+                if denied:
+                    _refuse(answer, topic_denied(DESCRIBE), call)
+                    continue
                 if (topic.name, asked.partition_index) in twice:
                     twice_asked = f"{topic.name}-{asked.partition_index} is asked for twice"
                     _refuse(answer, InvalidRequestError(twice_asked), call)

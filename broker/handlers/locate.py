@@ -25,7 +25,7 @@ class Leader(NamedTuple):
 
 
 class Locator:
-    """Looks partitions up; what is not here exists elsewhere or nowhere, and only the image can tell."""
+    """Looks partitions up; the image decides whether one that is not here exists elsewhere."""
 
     def __init__(self, partitions: Partitions, cluster: ClusterPort) -> None:
         self._partitions = partitions
@@ -65,6 +65,10 @@ class Locator:
         if refused is not None:
             return refused
         return NotLeaderOrFollowerError(f"{topic}-{index} has no replica on broker {self._cluster.node_id}")
+
+    @property
+    def node_id(self) -> int:
+        return self._cluster.node_id
 
     def leader(self, topic: str, topic_id: UUID, index: int, listener: str) -> Leader | None:
         """Whom a client that asked the wrong broker should ask; a hint that spares it a metadata request."""

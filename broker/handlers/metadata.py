@@ -11,12 +11,16 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
+from rookery.broker.handlers.authorize import CREATE, DESCRIBE, cluster_shows
 from rookery.broker.handlers.auto_creation import AutoCreation
 from rookery.broker.handlers.ports import ClusterPort
+from rookery.broker.server.access import CLUSTER, TOPIC, Access
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
+from rookery.core.metadata.acl_codes import CLUSTER_NAME
 from rookery.core.metadata.image import BrokerRegistration, Image, Partition, Topic
 from rookery.core.metadata.topic_names import is_internal, is_valid
+from rookery.core.security.authorizer import OPERATIONS_OF
 from rookery.core.wire.apis.metadata import (
     METADATA,
     MetadataRequest,
@@ -28,11 +32,9 @@ from rookery.core.wire.apis.metadata import (
 from rookery.core.wire.primitives import NO_UUID
 from rookery.core.wire.served import Served
 
-ALL_TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-ALL_CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-"""Bits by Kafka's numbers of operations: what anybody may do where no authorizer says otherwise."""
 NOT_ASKED_FOR = -(2**31)
 LISTENER_ERRORS_FROM = 6
+BY_ID_FROM = 12
 
 
 class MetadataHandler:
@@ -45,18 +47,24 @@ class MetadataHandler:
 
     def handle(self, request: MetadataRequest, call: Call) -> MetadataResponse:
         image = self._cluster.image
+        access = call.access
         view = _View(image, self._answers_for(request, call))
         if request.topics is None or (call.version == 0 and not request.topics):
-            topics = [view.topic(topic) for _, topic in sorted(_by_name(image))]
+            seen = sorted(_by_name(image))
+            if access.restricted:
+                seen = [each for each in seen if access.shows(DESCRIBE, TOPIC, each[0])]
+            topics = [view.topic(topic) for _, topic in seen]
         else:
             topics = self._asked_for(request, call, view)
+        if access.restricted and request.include_topic_authorized_operations:
+            topics = [_with_operations(topic, access) for topic in topics]
         return MetadataResponse(
             brokers=view.brokers(),
             cluster_id=self._cluster.cluster_id,
             controller_id=self._cluster.node_id if view.is_alive(self._cluster.node_id) else view.any_broker(),
             topics=topics,
-            cluster_authorized_operations=_all_if(
-                request.include_cluster_authorized_operations, ALL_CLUSTER_OPERATIONS
+            cluster_authorized_operations=(
+                cluster_operations(access) if request.include_cluster_authorized_operations else NOT_ASKED_FOR
             ),
         )
 
@@ -64,7 +72,7 @@ class MetadataHandler:
         look = _Look(
             call.client.listener,
             call.version >= LISTENER_ERRORS_FROM,
-            _all_if(request.include_topic_authorized_operations, ALL_TOPIC_OPERATIONS),
+            OPERATIONS_OF[TOPIC] if request.include_topic_authorized_operations else NOT_ASKED_FOR,
         )
         answers = self._answers.get(look)
         if answers is None:
@@ -74,16 +82,28 @@ class MetadataHandler:
     def _asked_for(self, request: MetadataRequest, call: Call, view: "_View") -> list[MetadataResponseTopic]:
         answers = []
         missing = []
+        access = call.access
+        creates = request.allow_auto_topic_creation and self._auto_creation.enabled
+        creates_all = cluster_shows(access, CREATE)
+        by_id = call.version >= BY_ID_FROM
         for topic_id, name in dict.fromkeys((topic.topic_id, topic.name) for topic in request.topics or ()):
-            if name is None:
+            if name is None or (by_id and topic_id != NO_UUID):  # the Java client sends an empty name beside an id
                 topic = view.image.topics.get(topic_id)
+                if topic is not None and not access.topic(DESCRIBE, topic.name):
+                    answers.append(_refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
+                    continue
                 answers.append(view.topic(topic) if topic else _refusal(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+                continue
+            if not access.topic(DESCRIBE, name):
+                answers.append(_denied(name))
                 continue
             topic = view.image.topic(name)
             if topic is not None:
                 answers.append(view.topic(topic))
             elif not is_valid(name):
                 answers.append(_refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, name))
+            elif creates and not creates_all and not access.topic(CREATE, name):
+                answers.append(_refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
             else:
                 missing.append(name)
                 answers.append(_refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
@@ -99,7 +119,7 @@ class _Look(NamedTuple):
     """What answers depend on besides the image. There are few of them: listeners are configured."""
 
     listener: str
-    tells_missing_listener: bool
+    knows_missing_listener: bool
     operations: int
 
 
@@ -133,9 +153,9 @@ class _View:
     def __init__(self, image: Image, answers: _Answers) -> None:
         self.image = image
         self._answers = answers
-        self._listener, tells_missing_listener, self._operations = answers.look
+        self._listener, knows_missing_listener, self._operations = answers.look
         self._no_listener = ErrorCode.LEADER_NOT_AVAILABLE
-        if tells_missing_listener:
+        if knows_missing_listener:
             self._no_listener = ErrorCode.LISTENER_NOT_FOUND
         self._alive = {id: broker for id, broker in sorted(image.brokers.items()) if not broker.fenced}
         answers.begin(image)
@@ -159,16 +179,16 @@ class _View:
 
     def topic(self, topic: Topic) -> MetadataResponseTopic:
         answer = self._answers.get(topic)
-        if answer is not None:
-            return answer
-        answer = MetadataResponseTopic(
+        return self._answers.keep(topic, self._answer(topic)) if answer is None else answer
+
+    def _answer(self, topic: Topic) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.id,
             is_internal=is_internal(topic.name),
             partitions=[self._partition(index, partition) for index, partition in topic.in_order()],
             topic_authorized_operations=self._operations,
         )
-        return self._answers.keep(topic, answer)
 
     def _partition(self, index: int, partition: Partition) -> MetadataResponsePartition:
         leader = self._alive.get(partition.leader)
@@ -180,7 +200,7 @@ class _View:
         return MetadataResponsePartition(
             error_code=error,
             partition_index=index,
-            leader_id=partition.leader if error is ErrorCode.NONE else -1,
+            leader_id=leader.id if leader is not None and error is ErrorCode.NONE else -1,
             leader_epoch=partition.leader_epoch,
             replica_nodes=partition.replicas,
             isr_nodes=partition.isr,
@@ -203,5 +223,25 @@ def _refusal(error: ErrorCode, name: str | None, topic_id: UUID = NO_UUID) -> Me
     )
 
 
-def _all_if(asked: bool, operations: int) -> int:
-    return operations if asked else NOT_ASKED_FOR
+def _denied(name: str) -> MetadataResponseTopic:
+    """Says nothing of the topic, not even by its name, whether it is there or not."""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=NO_UUID, is_internal=False, partitions=()
+    )
+
+
+def _with_operations(topic: MetadataResponseTopic, access: Access) -> MetadataResponseTopic:
+    if topic.error_code or topic.name is None:
+        return topic
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=topic.partitions,
+        topic_authorized_operations=access.operations(TOPIC, topic.name),
+    )
+
+
+def cluster_operations(access: Access) -> int:
+    """The bits of what the client may do with the cluster; none if it may not see it."""
+    return access.operations(CLUSTER, CLUSTER_NAME) if cluster_shows(access, DESCRIBE) else 0

@@ -1,15 +1,19 @@
 """OffsetCommit (8): store how far a group has read; answered when all in-sync replicas have it."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from rookery.broker.coordination.reply import Reply
+from rookery.broker.coordination.reply import Converted, Reply
+from rookery.broker.coordination.step import Receiver
 from rookery.broker.groups.committing import commit
 from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.handlers.authorize import READ, group_denied, split_topics
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
 from rookery.core.wire.apis.offset_commit import (
     OFFSET_COMMIT,
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -35,16 +39,28 @@ class OffsetCommitHandler:
         if call.version >= TOPIC_IDS_FROM:
             for topic in request.topics:
                 topic.name = groups.topic_name_of(topic.topic_id)
-        reply: Reply[OffsetCommitResponse] = Reply(call, lambda code: _refusal(request, code), _TOO_LARGE)
+        reply: Reply[OffsetCommitResponse]
+        if not call.access.group(READ, request.group_id):
+            reply = Reply(call, lambda code: _answer(request.topics, code))
+            reply.refuse(group_denied(READ))
+            return reply.outcome()
+        request.topics, denied = split_topics(call, READ, request.topics)
+        hidden = _answer(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if denied and not request.topics:
+            call.error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return hidden
+        reply = Reply(call, lambda code: _joined(_answer(request.topics, code), hidden), _TOO_LARGE)
+        to: Receiver = Converted(reply, lambda response: _joined(response, hidden)) if denied else reply
         groups.run(
             request.group_id,
-            reply,
-            lambda state, now: commit(state, request, reply, now, groups.topic_id_of, version=call.version),
+            to,
+            lambda state, now: commit(state, request, to, now, groups.topic_id_of, version=call.version),
         )
         return reply.outcome(blocks=False)
 
 
-def _refusal(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+def _answer(topics: Sequence[OffsetCommitRequestTopic], code: ErrorCode) -> OffsetCommitResponse:
+    """The same code for all of their partitions."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -55,6 +71,10 @@ def _refusal(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitRespo
                     for each in topic.partitions
                 ],
             )
-            for topic in request.topics
+            for topic in topics
         ]
     )
+
+
+def _joined(response: OffsetCommitResponse, hidden: OffsetCommitResponse) -> OffsetCommitResponse:
+    return OffsetCommitResponse(topics=[*response.topics, *hidden.topics])

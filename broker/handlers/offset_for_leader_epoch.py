@@ -1,6 +1,7 @@
 """OffsetForLeaderEpoch (23): where a leader epoch ended, for consumers and followers that check their
 position."""
 
+from rookery.broker.handlers.authorize import CLUSTER_ACTION, DESCRIBE, check_topic, cluster_shows
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.server.client import Call
 from rookery.core.errors import KafkaError
@@ -22,18 +23,21 @@ class OffsetForLeaderEpochHandler:
         self._locator = locator
 
     def handle(self, request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+        is_broker = cluster_shows(call.access, CLUSTER_ACTION)
         return OffsetForLeaderEpochResponse(
             topics=[
                 OffsetForLeaderTopicResult(
                     topic=topic.topic,
-                    partitions=[self._answer(topic.topic, asked, call) for asked in topic.partitions],
+                    partitions=[self._answer(topic.topic, asked, call, is_broker) for asked in topic.partitions],
                 )
                 for topic in request.topics
             ]
         )
 
-    def _answer(self, topic: str, asked: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    def _answer(self, topic: str, asked: OffsetForLeaderPartition, call: Call, is_broker: bool) -> EpochEndOffset:
         try:
+            if not is_broker:
+                check_topic(call, DESCRIBE, topic)
             partition = self._locator.named(topic, asked.partition)
             partition.check_leader(asked.current_leader_epoch)
             epoch, end = partition.end_offset_for_epoch(asked.leader_epoch)

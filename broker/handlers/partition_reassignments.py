@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.authorize import ALTER, DESCRIBE, check_cluster
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
@@ -42,10 +43,10 @@ class AlterPartitionReassignmentsHandler:
     async def handle(
         self, request: AlterPartitionReassignmentsRequest, call: Call
     ) -> AlterPartitionReassignmentsResponse:
-        ask = self._controller.ask(
-            ReassignPartitionsRequest(_moves(request), request.allow_replication_factor_change)
-        )
+        move = ReassignPartitionsRequest(_moves(request), request.allow_replication_factor_change)
         try:
+            check_cluster(call, ALTER)
+            ask = self._controller.ask(move)
             reply = await decide(ask, request.timeout_ms, self._cluster, _begun)
         except KafkaError as error:
             call.error(error.code)
@@ -80,7 +81,7 @@ def _moves(request: AlterPartitionReassignmentsRequest) -> tuple[Reassignment, .
 
 
 def _begun(reply: ReassignPartitionsReply) -> None:
-    """A move may be over before this broker hears that it began, so there is nothing to wait for."""
+    """A move may be over before this broker learns that it began, so there is nothing to wait for."""
 
 
 class ListPartitionReassignmentsHandler:
@@ -102,6 +103,7 @@ class ListPartitionReassignmentsHandler:
         )
         ask = ListReassignmentsRequest(named, request.topics is None)
         try:
+            check_cluster(call, DESCRIBE)
             reply = await self._controller.ask(ask)
         except KafkaError as error:
             call.error(error.code)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from rookery.broker.server.client import Call
-from rookery.core.metadata.acls import AclOperation
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.requests import QuorumView, Request
 
@@ -37,11 +35,4 @@ class ControllerPort(Protocol):
         """A block of producer ids that nobody else was given or will be."""
 
     async def describe_quorum(self) -> QuorumView:
-        """The metadata quorum, as its leader tells."""
-
-
-class AccessPort(Protocol):
-    """What callers may do."""
-
-    def cluster(self, operation: AclOperation, call: Call) -> bool:
-        """Whether the caller may do this with the cluster."""
+        """The metadata quorum, as its leader reports it."""

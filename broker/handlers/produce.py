@@ -8,7 +8,7 @@ that batches reach the log in the order in which they were sent.
 The first batch of a transaction in a partition waits, in the same way, until the transaction's coordinator has
 confirmed the partition, or from v12 on has added it.
 
-acks=0 has no answer; if it fails, the closed connection tells. acks=1 answers when the batch is written
+acks=0 has no answer; if it fails, the connection is closed. acks=1 answers when the batch is written
 (and on the device, where the topic asks for it), acks=all when all in-sync replicas have it. Versions 0 to
 2 are advertised, since old clients judge compression by them, but not served.
 """
@@ -16,11 +16,13 @@ acks=0 has no answer; if it fails, the closed connection tells. acks=1 answers w
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
+from rookery.broker.handlers.authorize import WRITE, topic_denied, transactional_id_denied
 from rookery.broker.handlers.delayed_produce import DelayedProduce, Written
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.log.producer_state import NOT_VERIFIED, Guard
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.waiters import Waiters
+from rookery.broker.server.access import TRANSACTIONAL_ID, Access
 from rookery.broker.server.client import Call
 from rookery.broker.server.dispatch import Refused
 from rookery.broker.server.pending import Pending
@@ -30,7 +32,7 @@ from rookery.broker.transactions.verification import (
     Codes,
     Transaction,
     Verification,
-    told_to_producer,
+    producer_error,
 )
 from rookery.core.clock import Clock
 from rookery.core.errors import (
@@ -61,12 +63,18 @@ from rookery.core.wire.records import InvalidRecordsError, read_header, validate
 from rookery.core.wire.served import Served
 
 LEADER_HINTS_FROM = 10
+_UNSEEN = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+"""With these there need not be a topic of the name, so it gets no metrics of its own."""
 STORAGE_ERRORS_FROM = 4
 
 
 class ProduceErrors:
     """Writes errors into answers, in the terms of the client's version; a client that asked the wrong broker
-    is told the right one, which spares it a metadata request."""
+    gets the address of the right one, which spares it a metadata request."""
 
     __slots__ = ("_call", "_endpoints", "_first", "_locator", "_metrics")
 
@@ -101,19 +109,19 @@ class ProduceErrors:
             response.node_endpoints = list(self._endpoints.values())
 
     def close_connection(self) -> None:
-        """acks=0: the only way to tell of a failure is to close the connection."""
+        """acks=0: the only way to report a failure is to close the connection."""
         if self._first is not None:
             raise Refused(f"acks=0 failed for {self._first}")
 
     def _count(self, topic: str, code: ErrorCode) -> None:
         self._call.error(code)
-        traffic = self._metrics["" if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else topic]
+        traffic = self._metrics["" if code in _UNSEEN else topic]
         traffic.produce_requests += 1
         traffic.failed_produces += 1
 
     def _name_leader(self, answer: PartitionProduceResponse, topic: str) -> None:
         leader = self._locator.leader(topic, NO_UUID, answer.index, self._call.client.listener)
-        if leader is None:
+        if leader is None or leader.id == self._locator.node_id:  # refused though it leads: others know more
             return
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
         if leader.endpoint is not None:
@@ -128,6 +136,7 @@ class ProduceErrors:
 Outcome = ProduceResponse | Pending[Any] | None
 FLAGS_AT = 22  # the low byte of a batch's attributes
 _ACKS = (1, -1, 0)
+WRITE_BIT = 1 << WRITE
 
 
 class RecordWork(Protocol):
@@ -175,9 +184,14 @@ class ProduceHandler:
     def handle(self, request: ProduceRequest, call: Call) -> Outcome:
         run = _Run(request, call, self._clock.wall_ms())
         refusal = _refusal(request)
+        access = call.client.access
+        restricted = access.restricted
+        if restricted and request.transactional_id is not None:
+            refusal = _denial(request, call.access) or refusal
         responses = []
         for topic in request.topic_data:
             name = topic.name or self._name_of(topic)
+            denied = restricted and not access.knows_topic(WRITE_BIT, name) and not _may_write(call, name, refusal)
             answers = []
             for data in topic.partition_data:
                 answer = PartitionProduceResponse(index=data.index, base_offset=-1)
@@ -185,6 +199,8 @@ class ProduceHandler:
                 try:
                     if refusal is not None:
                         raise refusal
+                    if denied:
+                        raise topic_denied(WRITE)
                     if name in INTERNAL:
                         raise InvalidTopicError(f"{name} is written by its coordinator alone")
                     self._take(run, answer, self._locator.named(name, data.index), data.records)
@@ -228,6 +244,7 @@ class ProduceHandler:
         if run.request.transactional_id is None:
             raise TransactionalIdAuthorizationFailedError("a transactional batch needs a transactional id")
         partition.check_leader()
+        partition.check_in_touch()
         state, epoch, guard = partition.log.store.state, partition.state.leader_epoch, None
         adds = run.call.version >= ADDING_PRODUCE_FROM
         if not adds and not self._verification.enabled:
@@ -281,7 +298,7 @@ class ProduceHandler:
             try:
                 code = refused.get(partition.topic_partition) if held.guard is not None else None
                 if code is not None:
-                    raise told_to_producer(code, run.call.version)
+                    raise producer_error(code, run.call.version)
                 batch = held.batch
                 if held.guard is None or (partition.opens_batches and self._must_open(partition, batch)):
                     batch = await self._record_work.prepare(partition, batch, run.call.client.address)
@@ -363,6 +380,22 @@ def _refusal(request: ProduceRequest) -> KafkaError | None:
     if request.transactional_id is not None:
         return _refusal_of_producers(request)
     return None
+
+
+def _may_write(call: Call, name: str, refusal: KafkaError | None) -> bool:
+    """A topic without a name is one whose id nobody knows, which is the answer."""
+    return refusal is not None or not name or call.access.topic(WRITE, name)
+
+
+def _denial(request: ProduceRequest, access: Access) -> KafkaError | None:
+    """A client that may not use a transactional id writes nothing with it."""
+    name = request.transactional_id
+    if name is None or access.shows(WRITE, TRANSACTIONAL_ID, name):
+        return None
+    batches = (data.records for topic in request.topic_data for data in topic.partition_data)
+    if not any(map(is_transactional, batches)) or access.transactional_id(WRITE, name):
+        return None
+    return transactional_id_denied(WRITE)
 
 
 def _refusal_of_producers(request: ProduceRequest) -> KafkaError | None:

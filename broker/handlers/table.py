@@ -1,18 +1,31 @@
 """All handlers of a broker, wired to what they need."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from rookery.broker.coordination.internal_topic import CoordinatorFinder
 from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.handlers.acls import acl_handlers, disabled_acl_handlers
 from rookery.broker.handlers.alter_client_quotas import AlterClientQuotasHandler
-from rookery.broker.handlers.alter_configs import AlterConfigsHandler
+from rookery.broker.handlers.alter_configs import (
+    AlterConfigsHandler,
+    ConfigChanges,
+    IncrementalAlterConfigsHandler,
+)
 from rookery.broker.handlers.api_versions import ApiVersionsHandler
 from rookery.broker.handlers.auto_creation import AutoCreation
-from rookery.broker.handlers.config_changes import ConfigChanges
+from rookery.broker.handlers.classic_groups import (
+    HeartbeatHandler,
+    JoinGroupHandler,
+    LeaveGroupHandler,
+    SyncGroupHandler,
+)
+from rookery.broker.handlers.consumer_groups import (
+    ConsumerGroupDescribeHandler,
+    ConsumerGroupHeartbeatHandler,
+)
 from rookery.broker.handlers.create_partitions import CreatePartitionsHandler
 from rookery.broker.handlers.create_topics import CreateTopicsHandler
 from rookery.broker.handlers.delete_records import DeleteRecordsHandler
@@ -29,13 +42,19 @@ from rookery.broker.handlers.fetch import FetchHandler
 from rookery.broker.handlers.fetch_read import ProposeIsr
 from rookery.broker.handlers.fetch_session import Sessions
 from rookery.broker.handlers.find_coordinator import GROUP, TRANSACTION, FindCoordinatorHandler
-from rookery.broker.handlers.group_handlers import group_handlers
-from rookery.broker.handlers.incremental_alter_configs import IncrementalAlterConfigsHandler
+from rookery.broker.handlers.group_admin import (
+    DeleteGroupsHandler,
+    DescribeGroupsHandler,
+    ListGroupsHandler,
+    OffsetDeleteHandler,
+)
 from rookery.broker.handlers.init_producer_id import InitProducerIdHandler
 from rookery.broker.handlers.list_config_resources import ListConfigResourcesHandler
 from rookery.broker.handlers.list_offsets import ListOffsetsHandler
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.metadata import MetadataHandler
+from rookery.broker.handlers.offset_commit import OffsetCommitHandler
+from rookery.broker.handlers.offset_fetch import OffsetFetchHandler
 from rookery.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
 from rookery.broker.handlers.partition_reassignments import (
     AlterPartitionReassignmentsHandler,
@@ -45,26 +64,30 @@ from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.handlers.produce import ProduceHandler
 from rookery.broker.handlers.record_work import RecordWorkInThreads
-from rookery.broker.handlers.security_disabled import DescribeUserScramCredentialsHandler, acl_handlers
+from rookery.broker.handlers.sasl import SaslAuthenticateHandler, SaslHandshakeHandler
+from rookery.broker.handlers.scram_credentials import (
+    AlterUserScramCredentialsHandler,
+    DescribeUserScramCredentialsHandler,
+)
+from rookery.broker.handlers.streams_groups import StreamsGroupHeartbeatHandler
 from rookery.broker.handlers.transactions import transaction_handlers
+from rookery.broker.handlers.txn_offset_commit import TxnOffsetCommitHandler
 from rookery.broker.handlers.unregister_broker import UnregisterBrokerHandler
 from rookery.broker.handlers.update_features import UpdateFeaturesHandler
 from rookery.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
+from rookery.broker.replication.other_leaders import OtherLeaders
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.waiters import Waiters
-from rookery.broker.server.dispatch import Handler
-from rookery.broker.server.pending import Pending
+from rookery.broker.server.dispatch import Handler, StartTask
 from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.transactions.coordinator import TransactionCoordinator
 from rookery.broker.transactions.verification import Verification
 from rookery.core.clock import Clock
 from rookery.core.config import node
 from rookery.core.config.options import Settings
-
-StartTask = Callable[[Coroutine[Any, Any, Any], str], Pending[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +113,10 @@ class Broker:
     verification: Verification
     """Asks coordinators for transactions that write here."""
     propose_isr: ProposeIsr
+    session_lasts: Callable[[], bool] = lambda: True
+    """Whether the controller answers this broker's heartbeats."""
+    authorizes: bool = False
+    """Whether it has an authorizer, and so ACLs."""
 
 
 def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
@@ -105,13 +132,16 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
     preferred = PreferredReplica.of(settings, cluster)
     record_work = RecordWorkInThreads(broker.executor)
     metrics = broker.topic_metrics
+    leaders = OtherLeaders(cluster.node_id, broker.partitions, broker.random, broker.session_lasts)
     finders = {
-        key_type: CoordinatorFinder(topic, cluster, controller, start_task)
+        key_type: CoordinatorFinder(topic, cluster, controller, start_task, leaders)
         for key_type, topic in ((GROUP, broker.groups.topic), (TRANSACTION, broker.transactions.topic))
     }
     api_versions = ApiVersionsHandler(cluster)
     handlers: list[Handler] = [
         api_versions,
+        SaslHandshakeHandler(),
+        SaslAuthenticateHandler(),
         ProduceHandler(
             locator, broker.waiters, broker.clock, record_work, broker.verification, start_task, metrics
         ),
@@ -156,8 +186,28 @@ def _admin_handlers(broker: Broker, locator: Locator) -> list[Handler]:
         DescribeTopicPartitionsHandler(cluster),
         DescribeClientQuotasHandler(cluster),
         AlterClientQuotasHandler(cluster, controller),
-        DescribeUserScramCredentialsHandler(),
+        DescribeUserScramCredentialsHandler(cluster),
+        AlterUserScramCredentialsHandler(cluster, controller),
         ListConfigResourcesHandler(cluster),
         UnregisterBrokerHandler(cluster, controller),
-        *acl_handlers(),
+        *(acl_handlers(cluster, controller) if broker.authorizes else disabled_acl_handlers()),
+    ]
+
+
+def group_handlers(groups: GroupCoordinator, verification: Verification, start_task: StartTask) -> list[Handler]:
+    return [
+        JoinGroupHandler(groups),
+        SyncGroupHandler(groups),
+        HeartbeatHandler(groups),
+        LeaveGroupHandler(groups),
+        OffsetCommitHandler(groups),
+        OffsetFetchHandler(groups),
+        TxnOffsetCommitHandler(groups, verification, start_task),
+        OffsetDeleteHandler(groups),
+        DeleteGroupsHandler(groups),
+        DescribeGroupsHandler(groups),
+        ListGroupsHandler(groups),
+        ConsumerGroupHeartbeatHandler(groups),
+        ConsumerGroupDescribeHandler(groups),
+        StreamsGroupHeartbeatHandler(),
     ]

@@ -1,17 +1,29 @@
 """The handlers of the transaction coordinator.
 
 AddPartitionsToTxn (24), AddOffsetsToTxn (25) and EndTxn (26) drive one transaction; DescribeTransactions (65) and
-ListTransactions (66) tell of them. Old versions know no PRODUCER_FENCED and say INVALID_PRODUCER_EPOCH instead.
+ListTransactions (66) show them. Old versions do not know PRODUCER_FENCED and get INVALID_PRODUCER_EPOCH instead.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rookery.broker.coordination.internal_topic import CoordinatorFinder, InternalTopic
 from rookery.broker.coordination.reply import Converted, Gather, Part, Reply
 from rookery.broker.coordination.step import Receiver
 from rookery.broker.groups.consumer.regex import compiled
+from rookery.broker.handlers.authorize import (
+    CLUSTER_ACTION,
+    DESCRIBE,
+    READ,
+    WRITE,
+    check_group,
+    check_transactional_id,
+    cluster_denied,
+    transactional_id_denied,
+)
 from rookery.broker.handlers.ports import ClusterPort
+from rookery.broker.server.access import TOPIC, TRANSACTIONAL_ID, Access
 from rookery.broker.server.client import Call
 from rookery.broker.server.dispatch import Handler
 from rookery.broker.server.pending import Pending
@@ -106,7 +118,11 @@ class AddPartitionsToTxnHandler:
         if call.version >= BROKERS_FROM:
             return self._for_brokers(request, call)
         partitions = _partitions(request.v3_and_below_topics)
-        wrong = self._wrong(partitions)
+        if not call.access.transactional_id(WRITE, request.v3_and_below_transactional_id):
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            call.error(code)
+            return _answer_to_client(dict.fromkeys(partitions, code))
+        wrong = self._wrong(partitions, call)
         if wrong:
             codes = {each: wrong.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
             call.error(next(iter(wrong.values())))
@@ -121,16 +137,18 @@ class AddPartitionsToTxnHandler:
         to = Converted(reply, _answer_to_client)
         name = request.v3_and_below_transactional_id
         producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+        added = frozenset(partitions)
         self._transactions.run(
-            name, to, lambda state, now: state.add_partitions(name, producer, frozenset(partitions), 0, to, now)
+            name, to, lambda state, now: state.add_partitions(name, producer, added, 0, to, now), patient=True
         )
         return reply.outcome()
 
-    def _wrong(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+    def _wrong(self, partitions: Iterable[TopicPartition], call: Call) -> dict[TopicPartition, ErrorCode]:
         """Partitions that cannot be added, and why."""
+        access = call.access
         wrong = {}
         for each in partitions:
-            if each.topic in INTERNAL:
+            if each.topic in INTERNAL or not access.topic(WRITE, each.topic):
                 wrong[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif not self._is_known(each):
                 wrong[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -144,6 +162,10 @@ class AddPartitionsToTxnHandler:
         self, request: AddPartitionsToTxnRequest, call: Call
     ) -> AddPartitionsToTxnResponse | Pending[AddPartitionsToTxnResponse]:
         reply: Reply[AddPartitionsToTxnResponse] = Reply(call, lambda code: AddPartitionsToTxnResponse(error_code=code))
+        denied = cluster_denied(call, CLUSTER_ACTION)
+        if denied is not None:
+            reply.refuse(denied)
+            return reply.outcome()
         late: list[Timer] = []
 
         def done(results: list[AddPartitionsToTxnResult]) -> None:
@@ -177,10 +199,13 @@ class AddPartitionsToTxnHandler:
         unknown = [each for each in partitions if not self._is_known(each)]
         if unknown:
             # Its markers would be taken for those of a deleted topic.
-            to.refuse(CoordinatorLoadInProgressError(f"this broker has not heard of {unknown[0]} yet"))
+            to.refuse(CoordinatorLoadInProgressError(f"this broker has not received the metadata of {unknown[0]} yet"))
             return to
         self._transactions.run(
-            name, to, lambda state, now: state.add_partitions(name, producer, partitions, BUMPING, to, now)
+            name,
+            to,
+            lambda state, now: state.add_partitions(name, producer, partitions, BUMPING, to, now),
+            patient=True,
         )
         return to
 
@@ -231,6 +256,12 @@ class AddOffsetsToTxnHandler:
         self, request: AddOffsetsToTxnRequest, call: Call
     ) -> AddOffsetsToTxnResponse | Pending[AddOffsetsToTxnResponse]:
         reply = Reply(call, lambda code: AddOffsetsToTxnResponse(error_code=code), _older(call))
+        try:
+            check_transactional_id(call, WRITE, request.transactional_id)
+            check_group(call, READ, request.group_id)
+        except KafkaError as error:
+            reply.refuse(error)
+            return reply.outcome()
         index = self._offsets.index_of(request.group_id, self._cluster.image)
         if index is None:
             try:
@@ -239,10 +270,10 @@ class AddOffsetsToTxnHandler:
                 reply.refuse(error)
             return reply.outcome()
         to: Converted[Codes, AddOffsetsToTxnResponse] = Converted(reply, lambda _: AddOffsetsToTxnResponse())
-        name, partition = request.transactional_id, TopicPartition(self._offsets.name, index)
+        name, added = request.transactional_id, frozenset({TopicPartition(self._offsets.name, index)})
         producer = Producer(request.producer_id, request.producer_epoch)
         self._transactions.run(
-            name, to, lambda state, now: state.add_partitions(name, producer, frozenset({partition}), 0, to, now)
+            name, to, lambda state, now: state.add_partitions(name, producer, added, 0, to, now), patient=True
         )
         return reply.outcome()
 
@@ -257,12 +288,15 @@ class EndTxnHandler:
 
     def handle(self, request: EndTxnRequest, call: Call) -> EndTxnResponse | Pending[EndTxnResponse]:
         reply = Reply(call, lambda code: EndTxnResponse(error_code=code), _older(call))
+        if not call.access.transactional_id(WRITE, request.transactional_id):
+            reply.refuse(transactional_id_denied(WRITE))
+            return reply.outcome()
         version = BUMPING if call.version >= BUMPING_FROM else 0
         to = Converted(reply, _go_on if version else _ended)
         name, commit = request.transactional_id, request.committed
         producer = Producer(request.producer_id, request.producer_epoch)
         self._transactions.run(
-            name, to, lambda state, now: state.end(name, producer, commit, version, to, now)
+            name, to, lambda state, now: state.end(name, producer, commit, version, to, now), patient=True
         )
         return reply.outcome()
 
@@ -292,8 +326,11 @@ class DescribeTransactionsHandler:
             len(names), lambda states: reply.complete(DescribeTransactionsResponse(transaction_states=states))
         )
         for index, name in enumerate(names):
-            to = Converted(Part(gather, index, call, _not_described(name)), _described)
-            self._transactions.run(name, to, _describing(name, to))
+            to = Converted(Part(gather, index, call, _not_described(name)), partial(_described, call.client.access))
+            if call.access.transactional_id(DESCRIBE, name):
+                self._transactions.run(name, to, _describing(name, to))
+            else:
+                to.refuse(transactional_id_denied(DESCRIBE))
         return reply.outcome()
 
 
@@ -314,9 +351,12 @@ def _not_described(name: str) -> Callable[[ErrorCode], DescribedTransaction]:
     )
 
 
-def _described(transaction: Transaction) -> DescribedTransaction:
+def _described(access: Access, transaction: Transaction) -> DescribedTransaction:
+    """Without the topics that the client may not see."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(transaction.partitions):
+        if not access.shows(DESCRIBE, TOPIC, topic):
+            continue
         topics.setdefault(topic, []).append(index)
     return DescribedTransaction(
         transactional_id=transaction.id,
@@ -349,6 +389,7 @@ class ListTransactionsHandler:
             return ListTransactionsResponse(
                 error_code=error.code, unknown_state_filters=unknown, transaction_states=()
             )
+        access = call.access
         return ListTransactionsResponse(
             unknown_state_filters=unknown,
             transaction_states=[
@@ -357,7 +398,9 @@ class ListTransactionsHandler:
                 )
                 for shard in self._transactions.shards
                 for one in shard.transactions.transactions.values()
-                if self._is_asked_for(one, request) and (matches is None or matches(one.id))
+                if self._is_asked_for(one, request)
+                and (matches is None or matches(one.id))
+                and access.shows(DESCRIBE, TRANSACTIONAL_ID, one.id)
             ],
         )
 

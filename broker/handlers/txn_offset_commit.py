@@ -4,6 +4,7 @@ The partition of the group is one more that the transaction writes to: like the 
 these offsets waits until the transaction's coordinator has confirmed it, or from v5 on has added it.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rookery.broker.coordination.reply import Reply
@@ -11,6 +12,7 @@ from rookery.broker.coordination.shard import Within
 from rookery.broker.groups.committing import commit_in_transaction
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.groups.shard import GroupShard
+from rookery.broker.handlers.authorize import READ, WRITE, check_group, check_transactional_id, split_topics
 from rookery.broker.log.producer_state import NOT_VERIFIED, Guard
 from rookery.broker.server.client import Call
 from rookery.broker.server.dispatch import StartTask
@@ -18,12 +20,13 @@ from rookery.broker.transactions.verification import (
     ADDING_COMMIT_FROM,
     Transaction,
     Verification,
-    told_to_committer,
+    committer_error,
 )
 from rookery.core.errors import CoordinatorNotAvailableError, ErrorCode, InvalidGroupIdError, KafkaError
 from rookery.core.wire.apis.txn_offset_commit import (
     TXN_OFFSET_COMMIT,
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -49,11 +52,21 @@ class TxnOffsetCommitHandler:
 
     def handle(self, request: TxnOffsetCommitRequest, call: Call) -> Any:
         otherwise = _TOO_LARGE if call.version >= LOADING_FROM else _OLD
-        reply: Reply[TxnOffsetCommitResponse] = Reply(call, lambda code: _refusal(request, code), otherwise)
+        denied: Sequence[TxnOffsetCommitRequestTopic] = ()
+        reply: _Beside = _Beside(call, request, otherwise)
         try:
+            check_transactional_id(call, WRITE, request.transactional_id)
+            check_group(call, READ, request.group_id)
+            request.topics, denied = split_topics(call, READ, request.topics)
+            if denied:
+                reply.beside(denied)
+            if denied and not request.topics:
+                reply.complete(TxnOffsetCommitResponse(topics=()))
+                return reply.outcome()
             if not request.group_id:
                 raise InvalidGroupIdError("the group id is empty")
             shard = self._groups.shard_of(request.group_id)
+            shard.partition.check_commits()
             guard = self._guard(shard, request, call.version)
         except KafkaError as error:
             reply.refuse(error)
@@ -93,7 +106,7 @@ class TxnOffsetCommitHandler:
         )
         refused = await self._verification.ask(transaction, [place])
         if place in refused:
-            reply.refuse(told_to_committer(refused[place], call.version))
+            reply.refuse(committer_error(refused[place], call.version))
         else:
             self._commit(request, shard, guard, reply)
 
@@ -114,11 +127,32 @@ class TxnOffsetCommitHandler:
         )
 
 
+class _Beside(Reply[TxnOffsetCommitResponse]):
+    """The answer, beside that for topics which the client may not read."""
+
+    __slots__ = ("_denied",)
+
+    def __init__(
+        self, call: Call, request: TxnOffsetCommitRequest, otherwise: Mapping[ErrorCode, ErrorCode]
+    ) -> None:
+        super().__init__(call, lambda code: _refusal(request.topics, code), otherwise)
+        self._denied: Sequence[TxnOffsetCommitResponseTopic] = ()
+
+    def beside(self, denied: Sequence[TxnOffsetCommitRequestTopic]) -> None:
+        self._call.error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        self._denied = _refusal(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED).topics
+
+    def complete(self, response: TxnOffsetCommitResponse) -> None:
+        if self._denied:
+            response = TxnOffsetCommitResponse(topics=[*response.topics, *self._denied])
+        super().complete(response)
+
+
 def _not_asked(broken: BaseException) -> KafkaError:
     return CoordinatorNotAvailableError(f"the transaction could not be looked up: {broken}")
 
 
-def _refusal(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+def _refusal(topics: Sequence[TxnOffsetCommitRequestTopic], code: ErrorCode) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -128,6 +162,6 @@ def _refusal(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommi
                     for each in topic.partitions
                 ],
             )
-            for topic in request.topics
+            for topic in topics
         ]
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.authorize import ALTER, check_cluster
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import KafkaError
@@ -34,6 +35,7 @@ class UnregisterBrokerHandler:
             return lambda image: known is None or image.brokers.get(request.broker_id) != known
 
         try:
+            check_cluster(call, ALTER)
             ask = self._controller.ask(AskController(request.broker_id))
             await decide(ask, TIMEOUT_MS, self._cluster, gone)
         except KafkaError as error:

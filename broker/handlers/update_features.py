@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from rookery.broker.handlers.admin_request import decide
+from rookery.broker.handlers.authorize import ALTER, check_cluster
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, InvalidRequestError, KafkaError
@@ -40,6 +41,7 @@ class UpdateFeaturesHandler:
             return lambda image: all(image.features.get(name, 0) == level for name, level in levels.items())
 
         try:
+            check_cluster(call, ALTER)
             updates = tuple(_update(update, call.version) for update in request.feature_updates)
             ask = self._controller.ask(AskController(updates, request.validate_only))
             reply = await decide(ask, request.timeout_ms, self._cluster, visible)

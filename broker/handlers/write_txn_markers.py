@@ -9,6 +9,7 @@ from typing import Any
 
 from rookery.broker.coordination.reply import Gather, Reply
 from rookery.broker.groups.coordinator import GroupCoordinator
+from rookery.broker.handlers.authorize import ALTER, CLUSTER_ACTION, cluster_denied
 from rookery.broker.handlers.delayed_produce import DelayedProduce, Written
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.replication.partition import ACKS_ALL, Partition
@@ -67,6 +68,10 @@ class WriteTxnMarkersHandler:
         self._timeout_s = min(WAIT_S_MAX, timeout_ms / 2000)
 
     def handle(self, request: WriteTxnMarkersRequest, call: Call) -> Any:
+        denied = cluster_denied(call, CLUSTER_ACTION, ALTER)
+        if denied is not None:
+            call.error(denied.code)
+            return _denied(request, denied.code)
         results: list[WritableTxnMarkerResult] = []
         written: list[Written] = []
         ended: list[_Ended] = []
@@ -180,6 +185,27 @@ class _Ended:
     def refuse(self, error: KafkaError) -> None:
         _refuse(self.answer, error, self._call)
         self.done()
+
+
+def _denied(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(partition_index=each, error_code=code)
+                            for each in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
 
 
 def _putter(gather: Gather[bool], number: int) -> Callable[[], None]:

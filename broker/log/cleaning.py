@@ -204,8 +204,8 @@ class CleaningJob:
         cleaned.segment.remove_files(names.CLEANED)
 
     def _remove_unfinished(self) -> None:
-        """A `.cleaned` file tells recovery that a replacement was not begun; none may lie about during
-        another."""
+        """A `.cleaned` file shows recovery that a replacement was not begun; none may be left over during
+        another one."""
         for name in self.disk.list(self.folder):
             if name.endswith(names.CLEANED):
                 self.disk.remove(f"{self.folder}/{name}")

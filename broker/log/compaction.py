@@ -268,7 +268,7 @@ def last_of_producers(now: ProducerState, then: ProducerState | None) -> dict[in
 
 
 class SweptTransactions:
-    """Follows transactions while batches pass in log order, to tell aborted data and unneeded markers."""
+    """Follows transactions while batches pass in log order, to find aborted data and unneeded markers."""
 
     def __init__(self) -> None:
         self._coming: list[tuple[int, AbortedTxn]] = []  # a heap by first offset

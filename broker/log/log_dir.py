@@ -20,9 +20,15 @@ from rookery.core.disk import Disk, FolderInUseError, replace_file
 from rookery.core.errors import KafkaStorageError
 from rookery.core.log import LogCorrupt, LogDirFailed, names
 from rookery.core.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, CheckpointDamaged
-from rookery.core.log.folder_files import PartitionMetadata, take_marker, write_marker
 from rookery.core.log.names import LOG, PARTITION_METADATA, base_offset_of, segment_file
-from rookery.core.log.ownership import FolderLocks, WrongFolderError, claim_folder
+from rookery.core.log.ownership import (
+    FolderLocks,
+    PartitionMetadata,
+    WrongFolderError,
+    claim_folder,
+    take_marker,
+    write_marker,
+)
 from rookery.core.types import TopicPartition
 
 T = TypeVar("T")
@@ -88,7 +94,7 @@ class LogDir:
         return None if found is None else found.topic_id
 
     def made_ms(self, partition: TopicPartition) -> int:
-        """When the folder was made for its topic; 0 if nothing tells."""
+        """When the folder was made for its topic; 0 if that is unknown."""
         path = f"{self.folder(partition)}/{PARTITION_METADATA}"
         return self.disk.modified_ms(path) if self.disk.exists(path) else 0
 

@@ -173,7 +173,7 @@ class LogDirs:
         self.topic_ids[partition] = topic_id
 
     def is_used(self, partition: TopicPartition) -> bool:
-        """Whether records are, or were, in a replica, as far as can be told."""
+        """Whether records are, or were, in a replica, as far as is known."""
         opened = self.partitions.get(partition)
         return opened is None or opened.end_offset > 0
 

@@ -56,17 +56,21 @@ class OffsetCheckpoints:
     async def save(self, name: str, current: Current) -> None:
         """Replace a checkpoint. Raises `LogDirFailed`: whoever relies on what it was to say must not go on."""
         async with self._saving:
+            before, path = self.written[name], self._path(name)
             self.written[name] = offsets = current(name)
-            path = self._path(name)
             try:
                 await save_offsets(self._disk, path, offsets)
             except OSError as error:
+                self.written[name] = before
                 raise LogDirFailed("writing", path, error) from error
 
     async def forget(self, partition: TopicPartition, current: Current) -> None:
-        """Before a partition is made: no checkpoint may speak of an earlier one of that name."""
+        """Before a partition is made: no checkpoint may speak of an earlier one of that name, not even until a save
+        that is under way is done."""
         for name in CHECKPOINTS:
-            if partition in self.written[name]:
+            async with self._saving:
+                mentioned = partition in self.written[name]
+            if mentioned:
                 await self.save(name, current)
 
     def write_all(self, current: Current) -> None:

@@ -2,7 +2,7 @@
 
 The owner changes a partition on one thread (the event loop). Opening, truncating and closing wait for the
 device: run them in a thread while nothing else uses the partition. `begin_flush` gives a job for a thread;
-what it did is told with `flushed`.
+its result is passed to `flushed`.
 """
 
 from collections.abc import Callable
@@ -102,9 +102,9 @@ class PartitionLog:
         self.truncations = 0
         """How often the log was cut: what was read before such a moment may not be what is there now."""
         self.on_failure: Callable[[LogDirFailed], None] = lambda _error: None
-        """Told of an error of the device before it is raised."""
+        """Called with an error of the device before it is raised."""
         self.on_damage: Callable[[LogCorrupt], None] = lambda _error: None
-        """Told of damage that was found on the way."""
+        """Called with damage that was found on the way."""
 
     @staticmethod
     def open(
@@ -209,8 +209,8 @@ class PartitionLog:
         return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
 
     def bytes_above(self, isolation: Isolation) -> int:
-        """Bytes that are appended, but hidden from such a reader; 0 where the log cannot be read, which a read will
-        tell."""
+        """Bytes that are appended, but hidden from such a reader; 0 where the log cannot be read: the next read
+        raises that error."""
         bound = self.bound(isolation)
         if bound >= self.segment_log.end_offset:
             return 0
@@ -457,12 +457,13 @@ class PartitionLog:
         segments = self.segment_log.segments
         ends = [*(segment.base_offset for segment in segments[1:]), self.segment_log.end_offset]
         return [
-            SegmentFacts(segment.base_offset, end, segment.size, partial(self._newest_ms, segment))
-            for segment, end in zip(segments, ends, strict=True)
+            SegmentFacts(segment.base_offset, end, segment.size, partial(self._newest_ms, segment, after))
+            for segment, end, after in zip(segments, ends, [*segments[1:], segments[-1]], strict=True)
         ]
 
-    def _newest_ms(self, segment: Segment) -> int:
-        """A segment that cannot be read counts by its file, so that damage does not keep records for ever."""
+    def _newest_ms(self, segment: Segment, after: Segment) -> int:
+        """Damage neither keeps records for ever nor lets them go early: the newest record may be one that cannot be
+        read, but none was written later than the segment behind."""
         try:
             if segment.size:
                 segment.load()
@@ -470,6 +471,8 @@ class PartitionLog:
         except LogCorrupt as error:
             self.on_damage(error)
             newest = NONE
+        if segment.damage is not None:
+            return max(newest, self.segment_log.disk.modified_ms(after.log_path))
         return newest if newest >= 0 else self.segment_log.disk.modified_ms(segment.log_path)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> list[int]:

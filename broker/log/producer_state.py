@@ -43,7 +43,7 @@ RETAINED_BATCHES = 5
 PRODUCERS_MAX = 100_000
 """Bound on the producers remembered by one partition; the one idle for longest is forgotten first."""
 LAST_EPOCH = 2**15 - 1
-"""The last epoch of a producer id: a marker that carries it cannot be told from the one before by its epoch."""
+"""The last epoch of a producer id: a marker that carries it has the same epoch as the one before."""
 
 
 class Origin(Enum):
@@ -119,7 +119,7 @@ class ProducerEntry:
         self.batches.append(batch)
 
     def forget_duplicates_from(self, offset: int) -> None:
-        """Batches from `offset` on were aborted: a retry of one must not be told that it is stored."""
+        """Batches from `offset` on were aborted: a retry of one must not be answered as stored."""
         self.batches[:] = [
             batch._replace(aborted=True) if batch.first_offset >= offset else batch for batch in self.batches
         ]
@@ -385,7 +385,7 @@ class ProducerState:
 
     @property
     def oldest_open_seen_ms(self) -> int | None:
-        """When the producer of the oldest open transaction was last heard of."""
+        """When the producer of the oldest open transaction last wrote."""
         first = next(iter(self._open.values()), None)
         return None if first is None else self.entries[first].seen_ms
 

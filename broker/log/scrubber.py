@@ -69,6 +69,7 @@ class Scrubber(Service):
 
     async def scrub_all(self) -> None:
         """One pass, or what is left of it."""
+        read_before = self.bytes_read
         for number, partition in enumerate(list(self._dirs.partitions.values())):
             await self._scrub(partition)
             if number % SLICE == SLICE - 1:
@@ -76,6 +77,8 @@ class Scrubber(Service):
         for partition in self._dirs.partitions.values():
             partition.scrubbed_offset = None
         self.passes += 1
+        if self.bytes_read > read_before:
+            log.info("scrub.done", partitions=len(self._dirs.partitions), bytes=self.bytes_read - read_before)
 
     async def _scrub(self, partition: PartitionLog) -> None:
         """Whatever goes wrong concerns only this partition, and is looked at again with the next pass."""

@@ -95,7 +95,7 @@ class StartUp:
             if not opened.dirs:
                 raise LogDirRefused(f"none of the log dirs can be used: {opened.offline}")
             _refuse_twins(opened.dirs)
-            await self._tell_namesakes_apart(found)
+            await self._separate_namesakes(found)
             await self._recover(found, opened)
         except BaseException:
             for log_dir in opened.dirs:
@@ -127,7 +127,7 @@ class StartUp:
             todo = "repair or mount the disk, then restart the broker"
             log.error("log_dir.offline", dir=path, reason=str(error), partitions=0, todo=todo)
 
-    async def _tell_namesakes_apart(self, found: dict[LogDir, list[TopicPartition]]) -> None:
+    async def _separate_namesakes(self, found: dict[LogDir, list[TopicPartition]]) -> None:
         """While a dir was missing, a topic may have been deleted and another one of its name made elsewhere: the folder
         that was made first belongs to the deleted one, and is set aside. Two folders of one topic are refused."""
         holders: dict[TopicPartition, LogDir] = {}
@@ -150,8 +150,8 @@ class StartUp:
                 )  # fmt: skip
 
     async def _by_age(self, partition: TopicPartition, *holders: LogDir) -> Sequence[LogDir]:
-        """Dirs that hold partitions of one name, the one first that has to go; `LogDirRefused` if that cannot be
-        told."""
+        """Dirs that hold partitions of one name, the one first that has to go; `LogDirRefused` if that is
+        not clear."""
         ids = {await each.run(partial(_known_id, each, partition)) for each in holders}
         made = {each: await each.run(partial(each.made_ms, partition)) for each in holders}
         if None not in ids and len(ids) == len(set(made.values())) == len(holders):

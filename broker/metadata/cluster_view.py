@@ -1,4 +1,4 @@
-"""The cluster as this broker knows it: the metadata log folded into an image, and who hears of each change."""
+"""The cluster as this broker knows it: the metadata log applied to an image, and the publishers of each change."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,7 +12,7 @@ Settled = Callable[[], Awaitable[None]]
 
 
 class ClusterView:
-    """Listens to the metadata log. Publishers hear of a change in the order they were added, before anybody who
+    """Listens to the metadata log. Publishers get a change in the order they were added, before anybody who
     waits for it: when a waiter goes on, the broker acts by the new image already, on its disks, too."""
 
     def __init__(self, *, node_id: int, cluster_id: str) -> None:

@@ -24,8 +24,8 @@ from rookery.core.metadata_log import (
     committed_batches,
     read_snapshot,
 )
-from rookery.core.net.control import GRPC, Control, name_is_unknown
-from rookery.core.net.tls import Tls
+from rookery.core.net.control import GRPC, Control, Exchange, name_is_unknown
+from rookery.core.net.tls import CurrentTls
 from rookery.core.service import Service
 from rookery.core.wire.batch import batches
 from rookery.core.wire.primitives import WireError
@@ -126,7 +126,7 @@ class MetadataFollowerSettings:
     node_id: int
     bootstrap: tuple[str, ...]
     """controller.quorum.bootstrap.servers"""
-    tls: Tls | None = None
+    tls: CurrentTls | None = None
     max_wait_ms: int = 500
     request_timeout_ms: int = 2000
     fetch_bytes: int = 1 << 20
@@ -161,6 +161,7 @@ class MetadataFollower(Service):
         self._bootstrap = cycle(settings.bootstrap)
         self._endpoint = next(self._bootstrap)
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self._exchange = Exchange(settings.tls)
         self._failures = 0
         self._download_of: tuple[int, SnapshotId] | None = None
         self._download = bytearray()
@@ -168,7 +169,7 @@ class MetadataFollower(Service):
 
     @property
     def leader(self) -> tuple[int, int, str]:
-        """(id or -1, epoch, address or empty) of the active controller, as last heard."""
+        """(id or -1, epoch, address or empty) of the active controller, as last reported."""
         return self._leader.id, self._leader.epoch, self._leader.endpoint
 
     @property
@@ -283,8 +284,8 @@ class MetadataFollower(Service):
         return True
 
     async def _refused(self, learned: bool) -> None:
-        """The node asked does not lead, or one of the two was behind. With what it told, ask again; else ask
-        another."""
+        """The node asked does not lead, or one of the two was behind. If it named the leader, ask that one; else ask
+        another node."""
         if not learned:
             self._endpoint = next(self._bootstrap)
             await self._pause()
@@ -310,6 +311,8 @@ class MetadataFollower(Service):
         return pb.Caller(cluster_id=settings.cluster_id, version=self._version(), node_id=settings.node_id, to_id=-1)
 
     def _stub(self) -> Any:
+        if self._exchange.happened():
+            self._channels.clear()
         if self._endpoint not in self._channels:
-            self._channels[self._endpoint] = self._control.open_channel(self._endpoint, self._settings.tls)
+            self._channels[self._endpoint] = self._control.open_channel(self._endpoint, self._exchange.current)
         return RaftStub(self._channels[self._endpoint])  # type: ignore[no-untyped-call]

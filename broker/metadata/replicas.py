@@ -5,10 +5,10 @@ a queue, because that waits for the disk; when its turn comes, what counts is wh
 number of changes in between cost nothing. Which replica leads, whom it follows and by which options it lives is
 decided here; what that means for its records is the partition's business.
 
-A damaged replica is rebuilt from the others without ever being missed. First the controller is told that nobody may
+A damaged replica is rebuilt from the others without ever being missed. First the controller is informed that nobody may
 count on it (its directory is lost): it leaves the ISR and the ELR, and another one leads. Only when the image says so
-are its files set aside and a new one is begun, and only when the leader has heard of the new one does it have a
-directory again, and may join. While no other replica is in sync, the damaged one stays what it is.
+are its files set aside and a new one is begun, and only when the leader has answered a fetch of the new one does it
+have a directory again, and may join the ISR. While no other replica is in sync, the damaged one is kept.
 
 A replica that is not found here begins empty only where that loses nothing: it is new, or others have its records and
 count on it no longer, as above. While a log directory is missing it may lie there, and stays offline.
@@ -66,7 +66,7 @@ class Replicas(Service):
         make: Callable[[UUID, PartitionLog, TopicSettings], Partition],
         assigned: Callable[[Key, UUID], None],
     ) -> None:
-        """`listener` is where brokers reach each other; `assigned` hears which directory holds a replica."""
+        """`listener` is where brokers reach each other; `assigned` gets the directory that holds a replica."""
         self._view = view
         self._partitions = partitions
         self._log_dirs = log_dirs
@@ -78,7 +78,7 @@ class Replicas(Service):
         self._queue: dict[Key, None] = {}
         self._settling: Key | None = None
         self._begun_anew: dict[Key, Partition] = {}
-        """Replicas without a directory in the image, until their leader has heard of them."""
+        """Replicas without a directory in the image, until their leader has answered a fetch of them."""
         self._arrived: set[Key] = set()
         """Replicas given to this broker since it is active, or set aside, until they are made: nothing of them is
         anywhere here."""
@@ -124,7 +124,7 @@ class Replicas(Service):
         if partition is not None and wanted is not None and key not in self._queue and key != self._settling:
             try:
                 self._apply(partition, wanted)
-                if self._is_told(partition, wanted):
+                if self._is_in_place(partition, wanted):
                     return
             except KafkaError:  # of this replica alone: it is tried again, and failures are reported, from the queue
                 pass
@@ -132,12 +132,12 @@ class Replicas(Service):
             self._retire(partition)
         self._enqueue(key)
 
-    def _is_told(self, partition: Partition, wanted: im.Partition) -> bool:
+    def _is_in_place(self, partition: Partition, wanted: im.Partition) -> bool:
         """Whether the image has the directory in which an undamaged replica lies."""
         place = partition.topic_partition
         log_dir = self._log_dirs.dir_of.get(place)
-        told = log_dir is not None and wanted.directory(self._view.node_id) == log_dir.directory_id
-        return told and place not in self._log_dirs.damaged
+        known = log_dir is not None and wanted.directory(self._view.node_id) == log_dir.directory_id
+        return known and place not in self._log_dirs.damaged
 
     def _enqueue(self, key: Key) -> None:
         self._queue[key] = None
@@ -325,8 +325,8 @@ class Replicas(Service):
         return False
 
     def _report(self, key: Key, partition: Partition, wanted: im.Partition) -> None:
-        """Tell the controller where the replica lies. One that was lost may join the ISR from then on, so its leader
-        must have forgotten how far the copy reached that is gone: it has, once it answered a fetch of the new one."""
+        """Report the directory to the controller. A replica that was lost may join the ISR from then on, so its
+        leader must have dropped the end offset of the lost copy: it has, once it answered a fetch of the new one."""
         if wanted.directory(self._view.node_id) == im.LOST_DIRECTORY:
             self._begun_anew[key] = partition
         else:

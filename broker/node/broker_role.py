@@ -28,10 +28,12 @@ from rookery.broker.log.start_up import NodeIdentity
 from rookery.broker.metadata.cluster_view import ClusterView
 from rookery.broker.metadata.follower import MetadataFollower, MetadataFollowerSettings
 from rookery.broker.metadata.replicas import Replicas
+from rookery.broker.node.authorization import guard_of
 from rookery.broker.node.directories import DirectoryReports
 from rookery.broker.node.metadata_source import LocalMetadata, MetadataSource
 from rookery.broker.node.node_metrics import publish_peers
 from rookery.broker.node.partition_metrics import Failovers, publish_replicas
+from rookery.broker.node.security import secure
 from rookery.broker.quotas.client_quotas import ClientQuotas, publish_quotas
 from rookery.broker.quotas.replication import UNLIMITED, Replica, ReplicationQuota
 from rookery.broker.quotas.usage import Window
@@ -45,7 +47,6 @@ from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
-from rookery.broker.server.tls import client_tls
 from rookery.broker.transactions.coordinator import TransactionCoordinator
 from rookery.broker.transactions.verification import TIMEOUT_S as VERIFICATION_TIMEOUT_S
 from rookery.broker.transactions.verification import Verification
@@ -53,14 +54,13 @@ from rookery.controller.raft.node import RaftNode
 from rookery.core.clock import Clock
 from rookery.core.config import node as keys
 from rookery.core.config import transactions
-from rookery.core.config.defaults import topic_defaults, topic_settings
 from rookery.core.config.listeners import Listeners
 from rookery.core.config.options import ConfigError, Settings
+from rookery.core.config.topic import topic_defaults, topic_settings
 from rookery.core.disk import Disk
 from rookery.core.event_logging import get_logger
 from rookery.core.ids import new_id
-from rookery.core.log.folder_files import MetaProperties
-from rookery.core.log.ownership import FolderLocks
+from rookery.core.log.ownership import FolderLocks, MetaProperties
 from rookery.core.metadata import image as im
 from rookery.core.metadata.features import RELEASE
 from rookery.core.metadata.image import Changes
@@ -69,7 +69,7 @@ from rookery.core.net.backoff import BackoffSettings
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.network import Network
 from rookery.core.net.peers import PeerLimits, Peers
-from rookery.core.net.tls import Tls
+from rookery.core.net.tls import CurrentTls
 from rookery.core.service import Service
 
 NO_CONTROLLER_S = 1.5
@@ -91,7 +91,7 @@ class BrokerRole:
         clock: Clock,
         network: Network,
         metrics: Metrics,
-        control_tls: Tls | None,
+        control_tls: CurrentTls | None,
         raft: RaftNode | None,
         control: Control = GRPC,
         rng: Random | None = None,
@@ -107,6 +107,9 @@ class BrokerRole:
         bootstrap = controllers(settings)
         loop = asyncio.get_running_loop()
         self.view = ClusterView(node_id=meta.node_id, cluster_id=meta.cluster_id)
+        self.guard = guard_of(settings, clock.monotonic, metrics)
+        if self.guard is not None:
+            self.view.add_publisher(self.guard.on_changes)
         self.partitions = Partitions()
         self.waiters: Waiters[Partition] = Waiters(loop)
         self.leader_quota = ReplicationQuota(meta.node_id, clock.monotonic)
@@ -130,9 +133,16 @@ class BrokerRole:
             recovery_threads=settings[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR],
             locks=locks,
         )
+        self.security = secure(settings, listeners, lambda: self.view.image, meta.cluster_id, clock)
         retry = BackoffSettings(FIRST_PAUSE_S, settings[keys.REPLICA_FETCH_BACKOFF_MS] / 1000)
         self._peers = {
-            purpose: Peers(f"broker-{meta.node_id}-{purpose}", network=network, limits=limits, rng=self._rng)
+            purpose: Peers(
+                f"broker-{meta.node_id}-{purpose}",
+                network=network,
+                security=self.security.inter_broker,
+                limits=limits,
+                rng=self._rng,
+            )
             for purpose, limits in (
                 ("fetcher", PeerLimits(backoff=retry)),
                 ("lag", PeerLimits(connect_timeout_s=LAG_TIMEOUT_S)),
@@ -147,6 +157,7 @@ class BrokerRole:
             self.client,
             clock,
             lag_ms_max=settings[keys.REPLICA_LAG_TIME_MAX_MS],
+            session_ms=settings[keys.BROKER_SESSION_TIMEOUT_MS],
         )
         self.followers = ReplicaFetchers(
             node_id=meta.node_id,
@@ -177,7 +188,11 @@ class BrokerRole:
             self.metadata = follower = MetadataFollower(followed, self.view, self._rpc_version, control=control)
             following = [follower]
         self.lifecycle = Lifecycle(
-            self._membership(), self.client, image=lambda: self.view.image, offline_dirs=self._offline_dirs
+            self._membership(),
+            self.client,
+            image=lambda: self.view.image,
+            offline_dirs=self._offline_dirs,
+            on_session=self.in_sync.set_session,
         )
         self.log_dirs.on_offline = self._dir_offline
         self.log_dirs.on_damaged = self.replicas.damaged
@@ -252,6 +267,7 @@ class BrokerRole:
             self.transactions,
             lag_meter,
             self.verification,
+            *self.security.services,
             self.server,
             self.housekeeper,
             *cleaners,
@@ -272,6 +288,7 @@ class BrokerRole:
             features=RELEASE.features,
             rack=settings[keys.BROKER_RACK] or None,
             heartbeat_s=settings[keys.BROKER_HEARTBEAT_INTERVAL_MS] / 1000,
+            session_s=settings[keys.BROKER_SESSION_TIMEOUT_MS] / 1000,
             registration_timeout_s=settings[keys.INITIAL_BROKER_REGISTRATION_TIMEOUT_MS] / 1000,
         )
 
@@ -296,8 +313,10 @@ class BrokerRole:
             storage=self.log_dirs,
             leader_quota=self.leader_quota,
             propose_isr=self.in_sync.propose,
+            session_lasts=lambda: self.in_sync.session_lasts,
             client_quotas=self.client_quotas,
             verification=self.verification,
+            authorizes=self.guard is not None,
         )
         return Server(
             self._listeners.clients,
@@ -306,8 +325,10 @@ class BrokerRole:
             network,
             metrics,
             settings[keys.SOCKET_LISTEN_BACKLOG_SIZE],
-            tls=client_tls(settings) if self._listeners.speak_tls else None,
+            protections=self.security.protections,
             quotas=self.client_quotas,
+            guard=self.guard,
+            inter_broker=self._listeners.inter_broker,
         )
 
     def _make_partition(self, topic_id: UUID, log: PartitionLog, settings: TopicSettings) -> Partition:
@@ -350,6 +371,7 @@ class BrokerRole:
         self.leader_quota.rate = settings[keys.LEADER_REPLICATION_THROTTLED_RATE]
         self.verification.enabled = settings[transactions.PARTITION_VERIFICATION_ENABLE]
         self.follower_quota.rate = settings[keys.FOLLOWER_REPLICATION_THROTTLED_RATE]
+        self.security.reconfigure(settings)
         try:
             self.server.limits.settings = ServerSettings.of(settings)
         except ConfigError as error:

@@ -1,5 +1,6 @@
 """The controller role: Raft, the controller on top of it, and the gRPC port both are reached by."""
 
+from pathlib import Path
 from random import Random
 
 from rookery.broker.node.partition_metrics import publish_cluster
@@ -8,15 +9,18 @@ from rookery.controller.raft.node import RaftNode
 from rookery.controller.raft.service import RaftService
 from rookery.controller.raft.settings import RaftSettings
 from rookery.controller.rpc import ControllerService
-from rookery.controller.server import ControlServer, control_tls, controller_listener
+from rookery.controller.server import ControlServer, controller_listener
 from rookery.controller.settings import ControllerSettings
+from rookery.core import first_users
 from rookery.core.clock import Clock
+from rookery.core.config.node import metadata_log_dir
 from rookery.core.config.options import Settings
 from rookery.core.disk import Disk
-from rookery.core.log.folder_files import MetaProperties
+from rookery.core.log.ownership import MetaProperties
 from rookery.core.metadata.features import RELEASE
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control
+from rookery.core.net.tls import CurrentTls
 from rookery.core.service import Service
 
 
@@ -31,11 +35,11 @@ class ControllerRole:
         disk: Disk,
         clock: Clock,
         metrics: Metrics,
+        tls: CurrentTls | None = None,
         control: Control = GRPC,
         rng: Random | None = None,
     ) -> None:
         listener = controller_listener(settings)
-        tls = control_tls(settings, listener)
         self.raft = RaftNode(
             RaftSettings.of(settings, meta, tls),
             disk=disk,
@@ -45,7 +49,11 @@ class ControllerRole:
             level=self._level,
             control=control,
         )
-        self.loop = ControllerLoop(ControllerSettings.of(settings, meta.cluster_id), self.raft, clock)
+        self.loop = ControllerLoop(
+            ControllerSettings.of(settings, meta.cluster_id, first_users.read(Path(metadata_log_dir(settings)))),
+            self.raft,
+            clock,
+        )
         self.raft.subscribe(self.loop.controller)
         peers = RaftService(self.raft)
         brokers = ControllerService(self.loop, peers.access, self.raft.leader_hint)

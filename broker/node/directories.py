@@ -1,4 +1,4 @@
-"""Tells the controller which directory holds each replica, so that a failed one costs only its own."""
+"""Reports to the controller which directory holds each replica, so that a failed one costs only its own."""
 
 import asyncio
 from uuid import UUID

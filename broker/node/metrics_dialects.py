@@ -1,4 +1,4 @@
-"""Names by which other exporters tell Kafka's metrics: dashboards written for them find what they ask for.
+"""Names of Kafka's metrics in other exporters: dashboards written for them find what they ask for.
 
 The names of every node are those of jmx_exporter's example; `rookery.metrics.dialects` adds others beside them.
 """

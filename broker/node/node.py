@@ -9,19 +9,22 @@ from random import Random
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.controller_role import ControllerRole
 from rookery.broker.node.health import Health
+from rookery.broker.node.http_listener import http_server, http_tls
 from rookery.broker.node.metrics_dialects import publish_dialects
 from rookery.broker.node.node_metrics import DiskSpace, LoopLag, publish_io
-from rookery.controller.server import control_tls, controller_listener
+from rookery.broker.node.recorder import EventsPage, FlightRecorder, RecorderFile
+from rookery.broker.node.security_checks import check_security
+from rookery.broker.server.tls import ListenerTls, TlsReload, publish_expiry
+from rookery.controller.server import control_texts
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.config import node as keys
-from rookery.core.config.defaults import metadata_log_dir
-from rookery.core.config.listeners import listeners_of, parse_address
+from rookery.core.config.listeners import controller_protocol, listeners_of
+from rookery.core.config.node import metadata_log_dir
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.disk import Disk, FileDisk
 from rookery.core.event_logging import get_logger
 from rookery.core.ids import new_id
-from rookery.core.log.folder_files import MetaProperties
-from rookery.core.log.ownership import FolderLocks, claim_folder
+from rookery.core.log.ownership import FolderLocks, MetaProperties, claim_folder
 from rookery.core.metrics import Metrics
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.http import HttpServer
@@ -87,9 +90,10 @@ async def build_node(
     control: Control = GRPC,
     rng: Random | None = None,
     metrics: Metrics | None = None,
+    recorder: FlightRecorder | None = None,
 ) -> Node:
     """Put a node together; it has the lock of the metadata log's folder until `Node.run` ends. Raises ConfigError
-    where the configuration contradicts itself."""
+    where the configuration contradicts itself. A recorder's events are kept in that folder and served over HTTP."""
     _check(settings)
     metrics = metrics or Metrics(settings[keys.METRICS_MAX_PARTITIONS])
     clock, network = clock or SystemClock(), network or SocketNetwork()
@@ -97,7 +101,7 @@ async def build_node(
     locks = FolderLocks(disk, settings[keys.NODE_ID])
     meta = await asyncio.to_thread(claim_metadata_folder, settings, locks)
     try:
-        node = _assemble(settings, meta, locks, clock, network, metrics, control, rng)
+        node = _assemble(settings, meta, locks, clock, network, metrics, control, rng, recorder)
     except BaseException:
         locks.release(metadata_log_dir(settings))
         raise
@@ -124,14 +128,25 @@ def _assemble(
     metrics: Metrics,
     control: Control,
     rng: Random | None,
+    recorder: FlightRecorder | None,
 ) -> Node:
     disk, roles = locks.disk, settings[keys.PROCESS_ROLES]
+    texts = control_texts(settings)
+    control_tls = None if texts is None else ListenerTls(controller_protocol(settings)[0], texts)
     controller = None
     if "controller" in roles:
-        controller = ControllerRole(settings, meta, disk=disk, clock=clock, metrics=metrics, control=control, rng=rng)
+        controller = ControllerRole(
+            settings,
+            meta,
+            disk=disk,
+            clock=clock,
+            metrics=metrics,
+            tls=control_tls,
+            control=control,
+            rng=rng,
+        )
     broker = None
     if "broker" in roles:
-        tls = control_tls(settings, controller_listener(settings)) if "controller" in roles else None
         broker = BrokerRole(
             settings,
             meta,
@@ -140,7 +155,7 @@ def _assemble(
             clock=clock,
             network=network,
             metrics=metrics,
-            control_tls=tls,
+            control_tls=control_tls,
             raft=controller.raft if controller is not None else None,
             control=control,
             rng=rng,
@@ -150,12 +165,17 @@ def _assemble(
     metrics.process()
     publish_io(metrics)
     services: list[Service] = [LoopLag(metrics), DiskSpace(metrics, settings[keys.LOG_DIRS])]
+    pages = dict(health.pages())
+    if recorder is not None:
+        services.insert(0, RecorderFile(recorder, disk, metadata_log_dir(settings)))
+        pages["/events"] = EventsPage(recorder)
     publish_dialects(metrics, settings[keys.METRICS_DIALECTS], clock.monotonic)
-    http = None
-    if settings[keys.HTTP_LISTENER]:
-        host, port = parse_address(keys.HTTP_LISTENER.name, settings[keys.HTTP_LISTENER])
-        http = HttpServer(host, port, health.pages())
-        services.append(http)
+    certificate = http_tls(settings)
+    certificates = [each for each in (certificate, control_tls) if each is not None]
+    http = http_server(settings, pages, certificate)
+    services += [] if http is None else [http]
+    services += [TlsReload(certificates)] if certificates else []
+    publish_expiry(metrics, [*(broker.security.reload.listeners if broker else ()), *certificates])
     services += controller.services if controller else []
     services += broker.services if broker else []
     return Node(meta.node_id, controller, broker, health, ServiceGroup(services), http)
@@ -172,6 +192,7 @@ def _check(settings: Settings) -> None:
             f"it must be at most half of {keys.BROKER_SESSION_TIMEOUT_MS.name}, "
             f"{settings[keys.BROKER_SESSION_TIMEOUT_MS]}",
         )
+    check_security(settings)
     roles = settings[keys.PROCESS_ROLES]
     found = listeners_of(settings)
     if "broker" in roles and not found.clients:

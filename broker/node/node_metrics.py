@@ -19,7 +19,7 @@ def publish_io(metrics: Metrics, path: str = COUNTERS) -> None:
 
 
 def _io_samples(path: str, field: str) -> Iterator[Sample]:
-    """Nothing where the kernel does not tell."""
+    """Empty where the kernel does not provide them."""
     try:
         with open(path) as file:
             lines = file.read().splitlines()
@@ -90,7 +90,7 @@ def spaces(folders: Sequence[str]) -> dict[str, Space]:
         try:
             system = os.statvfs(folder)
         except OSError:
-            continue  # told elsewhere: an offline directory is counted and logged
+            continue  # an offline directory is counted and logged elsewhere
         found[folder] = (system.f_bavail * system.f_frsize, system.f_blocks * system.f_frsize)
     return found
 

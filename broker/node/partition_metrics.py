@@ -58,7 +58,7 @@ OF_LED: tuple[tuple[str, str, Callable[[Partition], float]], ...] = (
 
 
 def publish_partitions(metrics: Metrics, role: "BrokerRole") -> None:
-    """What a broker tells of the partitions it leads, and of itself."""
+    """A broker's metrics of the partitions it leads, and of itself."""
 
     def of_led(value: Callable[[Partition], float]) -> Callable[[], Iterator[Sample]]:
         return lambda: ((labels_of(each), value(each)) for each in role.partitions if each.is_leader)
@@ -70,7 +70,7 @@ def publish_partitions(metrics: Metrics, role: "BrokerRole") -> None:
 
 
 def _topic_sizes(role: "BrokerRole") -> Iterator[Sample]:
-    """Told by the leader of a topic's first partition."""
+    """Exported by the leader of a topic's first partition."""
     image = role.view.image
     for partition in role.partitions:
         if partition.is_leader and partition.index == 0:
@@ -87,7 +87,7 @@ def _address(role: "BrokerRole") -> Iterator[Sample]:
 
 
 def publish_cluster(metrics: Metrics, controller: Controller) -> None:
-    """What the active controller tells."""
+    """The metrics of the active controller."""
 
     def brokers() -> Iterator[Sample]:
         if controller.metrics.active:
@@ -195,7 +195,7 @@ BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30
 
 
 class Failovers:
-    """Hears of changes before those who carry them out: it has to ask whom this broker followed until now."""
+    """Gets changes before they are applied to the replicas: it has to look up whom this broker followed until now."""
 
     def __init__(
         self, metrics: Metrics, node_id: int, time: Callable[[], float], answered_at: AnsweredAt
@@ -223,7 +223,7 @@ class Failovers:
         if since is None:
             since = self._answered_at(*key)
         if since is None:
-            return  # of partitions that this broker did not follow others tell
+            return  # their former followers report partitions that this broker did not follow
         if after.leader == self._node_id:
             self._seconds.observe(max(0.0, self._time() - since))
         elif not after.has_leader:

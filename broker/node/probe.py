@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rookery.core.config import node
+from rookery.core.config import node, security
 from rookery.core.config.listeners import parse_address
 from rookery.core.config.loading import load, read_environment, read_properties
 from rookery.core.config.options import ConfigError, Settings
@@ -33,10 +33,10 @@ def address(settings: Settings) -> tuple[str, int]:
     return ("127.0.0.1" if host in EVERYWHERE else host), port
 
 
-def not_ready(host: str, port: int) -> str:
+def not_ready(host: str, port: int, encrypted: bool = False) -> str:
     """Why the node is not ready; empty when it is."""
     try:
-        answer = ask(host, port)
+        answer = ask(host, port, encrypted)
     except OSError as error:
         return f"{host}:{port} does not answer: {error}"
     head, _, body = answer.partition("\r\n\r\n")
@@ -44,11 +44,23 @@ def not_ready(host: str, port: int) -> str:
     return "" if status == ["200"] else body.strip() or f"{host}:{port} answered {head[:100]!r}"
 
 
-def ask(host: str, port: int) -> str:
-    with socket.create_connection((host, port), TIMEOUT_S) as connection:
+def ask(host: str, port: int, encrypted: bool = False) -> str:
+    with _connected(host, port, encrypted) as connection:
         connection.sendall(f"GET {PAGE} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         with connection.makefile("rb") as answer:
             return answer.read(ANSWER_BYTES_MAX).decode("utf-8", "replace")
+
+
+def _connected(host: str, port: int, encrypted: bool) -> socket.socket:
+    made = socket.create_connection((host, port), TIMEOUT_S)
+    if not encrypted:
+        return made
+    import ssl  # takes longer to load than all the rest
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # it asks its own node, and tells it nothing
+    context.verify_mode = ssl.CERT_NONE
+    return context.wrap_socket(made)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,11 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = parser.parse_args(argv).config
     values, _ = read_environment(os.environ)
     try:
-        where = address(load([("file", read_properties(config.read_text())), ("environment", values)]).settings)
+        settings = load([("file", read_properties(config.read_text())), ("environment", values)]).settings
+        where, encrypted = address(settings), bool(settings[security.HTTP_SSL_KEYSTORE_LOCATION])
     except (ConfigError, OSError) as error:
         reasons = str(error)
     else:
-        reasons = not_ready(*where)
+        reasons = not_ready(*where, encrypted)
     print(reasons or "ready")
     return 1 if reasons else 0
 

@@ -9,14 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rookery.broker.node.authorization import authorizer_of, notes_on
+from rookery.broker.node.security_checks import check_security
 from rookery.core.config import node
 from rookery.core.config import node as keys
-from rookery.core.config.defaults import metadata_log_dir
 from rookery.core.config.listeners import Endpoint, listeners_of
 from rookery.core.config.loading import Loaded, load, read_environment, read_overrides, read_properties
+from rookery.core.config.node import metadata_log_dir
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.ids import id_text, new_id
-from rookery.core.log.folder_files import META_PROPERTIES
+from rookery.core.log.ownership import META_PROPERTIES
 
 
 def load_settings(config: Path | None, environ: Mapping[str, str], overrides: Sequence[str] = ()) -> Loaded:
@@ -34,8 +36,8 @@ def load_settings(config: Path | None, environ: Mapping[str, str], overrides: Se
     settings = completed.settings
     if completed.alone and not settings[keys.CLUSTER_ID] and not belongs_somewhere(settings):
         settings = settings.having({keys.CLUSTER_ID.name: id_text(new_id())})
-    told = (*loaded.warnings, *completed.notes, *check_authorizer(settings))
-    return replace(loaded, settings=settings, warnings=told)
+    warnings = (*loaded.warnings, *completed.notes, *notes_on(authorizer_of(settings)), *check_security(settings))
+    return replace(loaded, settings=settings, warnings=warnings)
 
 
 def belongs_somewhere(settings: Settings) -> bool:
@@ -71,7 +73,7 @@ KAFKAS = {
     "kafka.network.RequestChannel$": "broker.server",
     "kafka.request.logger": "broker.server",
 }
-"""The part of a node that does what a logger of Kafka tells of."""
+"""The part of a node that a logger of Kafka stands for."""
 
 
 def level_of(text: str) -> str | None:
@@ -152,30 +154,3 @@ def _controller(settings: Settings) -> tuple[Endpoint, list[Endpoint]]:
         port = next(port for port in range(CONTROLLER_PORT, 1 << 16, CONTROLLER_PORT_STEP) if port not in taken)
         end = Endpoint(name, CONTROLLER_HOST, port)
     return end, [*clients, end]
-
-
-KNOWN_AUTHORIZERS = (
-    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "kafka.security.authorizer.AclAuthorizer",
-    "kafka.security.auth.SimpleAclAuthorizer",
-)
-
-
-def check_authorizer(settings: Settings) -> tuple[str, ...]:
-    """Notes for the operator; raises ConfigError if the settings need ACLs."""
-    name = settings[node.AUTHORIZER_CLASS_NAME]
-    if not name:
-        return ()
-    if name not in KNOWN_AUTHORIZERS:
-        raise ConfigError(node.AUTHORIZER_CLASS_NAME.name, name, f"one of {', '.join(KNOWN_AUTHORIZERS)} is needed")
-    if not settings[node.ALLOW_EVERYONE_IF_NO_ACL_FOUND]:
-        raise ConfigError(
-            node.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name,
-            "false",
-            f"{node.AUTHORIZER_CLASS_NAME.name} needs ACLs, and they are not supported yet. Set it to true to "
-            "allow everybody, or remove the authorizer",
-        )
-    return (
-        f"{node.AUTHORIZER_CLASS_NAME.name} is accepted, but everybody may do everything: ACLs are not supported "
-        f"yet, and {node.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name} is true",
-    )

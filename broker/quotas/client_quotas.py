@@ -1,8 +1,8 @@
 """What clients may use of this broker: bytes produced and fetched, time of its loop, changes of partitions, new
 connections.
 
-Each request says what it used, and is told for how many milliseconds its client is to be held. Nothing is held
-here: a connection answers first and then rests. Pure; the clock is passed in.
+Each request reports what it used; the result is for how many milliseconds its client is to be throttled. Nothing waits
+here: a connection answers first and is then muted. Pure; the clock is passed in.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -184,7 +184,7 @@ class ClientQuotas:
             budget.usage.add(1, now)
         return self._held(budget, delay_ms, now)
 
-    # --- what metrics tell ----------------------------------------------------------------------------------
+    # --- for metrics ----------------------------------------------------------------------------------------
 
     def rates(self, key: str) -> Iterator[tuple[Who, float]]:
         """What is used of something in a second."""
@@ -238,7 +238,7 @@ class ClientQuotas:
 
 
 def _connection_rates(quotas: Quotas) -> Iterator[tuple[str | None, float]]:
-    """By address, as connections tell theirs; None is any other."""
+    """By address, in the form connections use; None is any other."""
     for entity, values in quotas.items():
         bound = values.get(CONNECTION_CREATION_RATE)
         if bound is not None:

@@ -10,7 +10,7 @@ from rookery.core.config import node
 from rookery.core.config.options import Settings
 
 DELAY_MS_MAX = 2**31 - 1
-"""What an answer can tell."""
+"""The largest throttle time that fits into an answer."""
 
 
 def whole_ms(seconds: float) -> int:
@@ -137,7 +137,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 CLIENTS_MAX = 10_000
-"""Clients that are told apart; of more, the one that was silent for longest is forgotten."""
+"""Clients that are counted separately; of more, the one that was silent for longest is forgotten."""
 SILENCE_S = 3600.0
 """After this time a client is forgotten in any case."""
 

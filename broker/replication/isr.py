@@ -1,7 +1,7 @@
 """Changes of in-sync sets: the regular check for followers that fell behind, and proposals to the controller.
 
 Whoever makes a partition decide sends what it decided: the check below, and the fetch handler for a follower that has
-caught up. The controller's answer only tells whether the proposal was taken; what the ISR is then comes with the
+caught up. The controller's answer only says whether the proposal was accepted; the new ISR comes with the
 metadata log.
 """
 
@@ -28,7 +28,9 @@ _REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTE
 """Answers after which the proposal is dropped; any other failure is settled by the metadata log."""
 
 
-class ControllerAsk(Protocol):
+class IsrController(Protocol):
+    """The active controller, which decides changes of in-sync sets."""
+
     async def alter_partition(self, change: IsrChange) -> ErrorCode: ...
 
 
@@ -41,10 +43,11 @@ class InSyncSets(Service):
         self,
         view: ClusterView,
         partitions: Partitions,
-        controller: ControllerAsk,
+        controller: IsrController,
         clock: Clock,
         *,
         lag_ms_max: int,
+        session_ms: int,
     ) -> None:
         self._view = view
         self._partitions = partitions
@@ -52,6 +55,8 @@ class InSyncSets(Service):
         self._clock = clock
         self._group: asyncio.TaskGroup | None = None
         self.lag_ms_max = lag_ms_max
+        self.session_ms = session_ms
+        self.session_lasts = True
         self.broker_epoch = -1
         self.shrinks = 0
         self.expands = 0
@@ -63,6 +68,9 @@ class InSyncSets(Service):
     def may_join(self, node_id: int) -> int | None:
         broker = self._view.image.brokers.get(node_id)
         return broker.epoch if broker is not None and broker.active else None
+
+    def set_session(self, lasts: bool) -> None:
+        self.session_lasts = lasts
 
     def propose(self, partition: Partition, proposal: Proposal) -> None:
         """Ask the controller for the ISR that the partition decided on, until it answers."""

@@ -23,6 +23,7 @@ from rookery.core.errors import (
     NotLeaderOrFollowerError,
     OffsetNotAvailableError,
     OffsetOutOfRangeError,
+    RequestTimedOutError,
     UnknownLeaderEpochError,
 )
 from rookery.core.event_logging import get_logger
@@ -53,6 +54,14 @@ class BrokerFacts(Protocol):
     def lag_ms_max(self) -> int:
         """replica.lag.time.max.ms"""
 
+    @property
+    def session_ms(self) -> int:
+        """broker.session.timeout.ms"""
+
+    @property
+    def session_lasts(self) -> bool:
+        """Whether the controller has answered this broker in that time."""
+
     def now_ms(self) -> int:
         """Milliseconds of a clock that never jumps."""
 
@@ -65,6 +74,8 @@ class SingleBroker:
 
     broker_epoch = -1
     lag_ms_max = 30_000
+    session_ms = 9_000
+    session_lasts = True
 
     def now_ms(self) -> int:
         return 0
@@ -233,6 +244,8 @@ class Partition:
         moved, proposal = leading.on_tick(self._brokers.now_ms(), self._brokers.may_join)
         if moved:
             self._watermark_moved(leading)
+        elif self.stranded:
+            self._wake(self)  # coordinators do not keep their clients any longer
         return proposal
 
     def pending_proposal(self) -> Proposal | None:
@@ -281,7 +294,7 @@ class Partition:
             raise NotLeaderOrFollowerError(f"{self.topic_partition} is led by broker {self.state.leader}")
         self._check_not_cut()
         if self.leading is None:
-            raise NotLeaderOrFollowerError(f"{self.topic_partition}: the log could not be cut, so nobody leads here")
+            raise NotLeaderOrFollowerError(f"{self.topic_partition}: the log could not be truncated, so it cannot lead")
 
     def check_replica(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raise unless this broker's log may be read by a consumer that knows of this epoch: who leads and who follows
@@ -305,6 +318,32 @@ class Partition:
         if self.cut is not None:
             raise NotLeaderOrFollowerError(f"{self.topic_partition}: the log is still being cut")
 
+    @property
+    def stranded(self) -> bool:
+        """Whether neither the controller nor some follower in sync has been heard for a whole session. This leader
+        can commit nothing, and another broker may have replaced it."""
+        brokers, leading = self._brokers, self.leading
+        if brokers.session_lasts or leading is None:
+            return False
+        return leading.misses_one(brokers.now_ms(), brokers.session_ms)
+
+    @property
+    def _stranded_text(self) -> str:
+        return (
+            f"{self.topic_partition}: neither the controller nor all in-sync replicas have been heard for "
+            f"{self._brokers.session_ms} ms, so nothing can be committed by broker {self._node_id}"
+        )
+
+    def check_in_touch(self) -> None:
+        """Raise where a producer that waits for all replicas would wait in vain. It looks for another leader."""
+        if self.stranded:
+            raise NotLeaderOrFollowerError(self._stranded_text)
+
+    def check_commits(self) -> None:
+        """The same for a coordinator, who goes on when the fault is over."""
+        if self.stranded:
+            raise RequestTimedOutError(self._stranded_text)
+
     def followers_with(self, offset: int) -> Iterable[tuple[int, int, int]]:
         """While this broker leads: see LeaderState."""
         return () if self.leading is None else self.leading.followers_with(offset, self._brokers.now_ms())
@@ -323,8 +362,11 @@ class Partition:
         """Append the one batch a producer sent; offsets and epoch are written into it where it lies."""
         if self.leading is None or self.offline:
             self.check_leader()
-        if acks == ACKS_ALL and self.below_min_isr:
-            raise self._too_few_replicas()
+        if acks == ACKS_ALL:
+            if self.below_min_isr:
+                raise self._too_few_replicas()
+            if not self._brokers.session_lasts:
+                self.check_in_touch()
         appended = self.log.append_as_leader(batch, self.state.leader_epoch, now_ms, guard)
         if not appended.duplicate and batch is not None:
             self._appended(len(batch))
@@ -342,6 +384,7 @@ class Partition:
         """Append a batch that this broker built, like acks=all, in the epoch in which its writer believes to
         lead: a coordinator that was replaced writes nothing."""
         self.check_leader(leader_epoch)
+        self.check_commits()
         if self.below_min_isr:
             raise self._too_few_replicas()
         appended = self.log.append_own(

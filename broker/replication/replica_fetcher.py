@@ -3,7 +3,7 @@
 A fetch offset is an acknowledgement, so the next fetch goes out as soon as the answer to the last one is written,
 from within the same call: what arrives is appended straight from the receive buffer. An answer is applied only
 where nothing changed since it was asked for. A partition that cannot go on (the leader does not know the epoch yet,
-its log parted from the leader's) steps aside and does not hold up the others.
+its log diverged from the leader's) is suspended and does not hold up the others.
 """
 
 import asyncio
@@ -57,6 +57,10 @@ _LEADER_BEHIND = frozenset(
     }
 )
 """Errors that pass when the leader has learnt what this broker knows already."""
+_TODO = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "the leader's authorizer denies this broker's principal CLUSTER_ACTION on "
+    "the cluster: name it in super.users of all brokers, or allow it by an ACL"
+}
 
 
 class Followed(Protocol):
@@ -155,9 +159,9 @@ class ReplicaFetcher:
         self._on_failed = on_failed
         self._session = FollowerSession(settings.partition_bytes_max)
         self._partitions: dict[Key, Followed] = {}
-        self._aside: dict[Key, _Aside] = {}
+        self._suspended: dict[Key, _Suspension] = {}
         self._moved: dict[Key, None] = {}
-        """Partitions the leader has to be told of in the next request; a dict, for its order."""
+        """Partitions for the next request; a dict, for its order."""
         self._gone: dict[Key, None] = {}
         self._tried: dict[Key, float] = {}
         """The last pause of partitions that are being tried again."""
@@ -168,7 +172,7 @@ class ReplicaFetcher:
         self._changed = asyncio.Event()
         self._connection: Connection | None = None
         self._answered = asyncio.Event()
-        self._heard_at = 0.0
+        self._contact_at = 0.0
         self.answered_at: float | None = None
         """When the leader last answered a fetch, over whichever connection."""
         self._pause_s = 0.0
@@ -188,7 +192,7 @@ class ReplicaFetcher:
     def unfollow(self, topic_id: UUID, index: int) -> None:
         key = (topic_id, index)
         self._partitions.pop(key, None)
-        self._aside.pop(key, None)
+        self._suspended.pop(key, None)
         self._moved.pop(key, None)
         self._tried.pop(key, None)
         self._high_watermarks.pop(key, None)
@@ -196,7 +200,7 @@ class ReplicaFetcher:
 
     def _resume(self, key: Key) -> None:
         """Fetch a partition with the next request."""
-        self._aside.pop(key, None)
+        self._suspended.pop(key, None)
         self._gone.pop(key, None)
         self._moved[key] = None
         if not self._changed.is_set():
@@ -241,11 +245,11 @@ class ReplicaFetcher:
     async def _follow_for_ever(self) -> None:
         address: Address = (self.leader.host, self.leader.port)
         while True:
-            self._heard_at = 0.0
+            self._contact_at = 0.0
             try:
                 await self._follow_once(address)
             except (OSError, ConnectionLostError, KafkaError) as error:
-                if self._heard_at:
+                if self._contact_at:
                     self._peers.served(address)
                 pause = self._peers.pause_s(address) or self._peers.gave_up(address, error)
                 _log.warning(
@@ -283,9 +287,9 @@ class ReplicaFetcher:
     async def _until_answered(self) -> None:
         """Wait until the chain of requests and answers stops; a leader that falls silent is given up."""
         silence_s_max = (self._settings.wait_ms_max + self._settings.request_timeout_ms) / 1000
-        self._heard_at = self._clock.monotonic()
+        self._contact_at = self._clock.monotonic()
         while not self._answered.is_set():
-            left = self._heard_at + silence_s_max - self._clock.monotonic()
+            left = self._contact_at + silence_s_max - self._clock.monotonic()
             if left <= 0:
                 raise ConnectionLostError(f"leader {self.leader.id} did not answer for {silence_s_max:g} s")
             try:
@@ -305,7 +309,7 @@ class ReplicaFetcher:
         """Send the next fetch; False when there is nothing to fetch now."""
         self._resume_due()
         positions = self._positions()
-        if len(self._aside) >= len(self._partitions):
+        if len(self._suspended) >= len(self._partitions):
             return False
         part = self._session.next_request(positions, self._gone)
         self._moved.clear()
@@ -326,9 +330,9 @@ class ReplicaFetcher:
             if response is None:
                 self._answered.set()  # the connection ended; the loop sees that
                 return
-            self._heard_at = self.answered_at = self._clock.monotonic()
+            self._contact_at = self.answered_at = self._clock.monotonic()
             self._apply(response)
-            self._pause_s = pause_after_s(self._clock.monotonic() - self._heard_at)
+            self._pause_s = pause_after_s(self._clock.monotonic() - self._contact_at)
             paused = connection.closed or self._changed.is_set() or self._pause_s
             if paused or not self._send(connection, version):
                 self._answered.set()
@@ -337,12 +341,12 @@ class ReplicaFetcher:
         return True
 
     def _positions(self) -> dict[Key, Position]:
-        """Where the partitions stand that the leader has to be told of."""
+        """The positions for the next request."""
         positions = {}
         self._look_at_starts()
         for key in list(self._partitions if self._session.begins else self._moved):
             partition = self._partitions.get(key)
-            if partition is None or key in self._aside:
+            if partition is None or key in self._suspended:
                 continue
             try:
                 busy = partition.busy
@@ -351,7 +355,7 @@ class ReplicaFetcher:
                 else:  # since before this leader was followed
                     self._wait_for(key, partition, busy)
             except KafkaError as error:  # its history is damaged: the others go on
-                self._step_aside(key, partition, str(error))
+                self._retry_later(key, partition, str(error))
         return positions
 
     def _look_at_starts(self) -> None:
@@ -372,10 +376,10 @@ class ReplicaFetcher:
     def _resume_due(self) -> None:
         """Partitions whose pause is over are fetched again."""
         now = self._clock.monotonic()
-        for key in [key for key, aside in self._aside.items() if aside.until <= now]:
+        for key in [key for key, each in self._suspended.items() if each.until <= now]:
             self._moved[key] = None
             self._gone.pop(key, None)
-            self._tried[key] = self._aside.pop(key).pause
+            self._tried[key] = self._suspended.pop(key).pause
 
     def _wait_ms(self) -> int:
         """Shorter than usual while a partition waits for its next try."""
@@ -386,7 +390,7 @@ class ReplicaFetcher:
 
     def _next_retry_s(self) -> float | None:
         now = self._clock.monotonic()
-        waiting = [max(0.0, aside.until - now) for aside in self._aside.values() if aside.until < _FOREVER]
+        waiting = [max(0.0, each.until - now) for each in self._suspended.values() if each.until < _FOREVER]
         return min(waiting, default=None)
 
     # --- answers --------------------------------------------------------------------------------------------
@@ -405,10 +409,10 @@ class ReplicaFetcher:
 
     def _apply_partition(self, key: Key, data: PartitionData, now_ms: int) -> None:
         partition = self._partitions.get(key)
-        if partition is None or key in self._aside:
+        if partition is None or key in self._suspended:
             return
         if partition.cut is not None or self._session.sent(key) != partition.position():
-            self._session.reset()  # it moved on since it was asked for: the leader must not count this as told
+            self._session.reset()  # it moved on since the request: the leader must not take this as received
             return
         try:
             if data.error_code:
@@ -434,39 +438,40 @@ class ReplicaFetcher:
                 if disk is not None or (limit is not None and limit.wait_s > 0):
                     self._wait_for(key, partition, disk, limit)
         except TruncationBelowHighWatermarkError as error:
-            self._put_aside(key, _Aside(until=_FOREVER))
+            self._suspend(key, _Suspension(until=_FOREVER))
             self._on_failed(partition, error)
         except (KafkaError, LogDirFailed) as error:
-            self._step_aside(key, partition, str(error))
+            self._retry_later(key, partition, str(error))
         except Exception as error:  # one partition must not hold up the others: this is their supervisor
             _log.exception("follower.partition.failed", error, partition=str(partition.topic_partition))
-            self._step_aside(key, partition, str(error))
+            self._retry_later(key, partition, str(error))
 
     def _on_error(self, key: Key, partition: Followed, data: PartitionData) -> None:
         code = ErrorCode(data.error_code)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._find_start(key, partition)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
-            self._put_aside(key, _Aside(until=_FOREVER))  # until this broker's metadata has caught up
+            self._suspend(key, _Suspension(until=_FOREVER))  # until this broker's metadata has caught up
         elif code in _LEADER_BEHIND:
-            self._step_aside(key, partition, code.name)
+            self._retry_later(key, partition, code.name)
         else:
             _log.error(
-                "follower.partition.refused", partition=str(partition.topic_partition), error=code.name
-            )
-            self._step_aside(key, partition, code.name)
+                "follower.partition.refused", partition=str(partition.topic_partition), error=code.name,
+                todo=_TODO.get(code, ""),
+            )  # fmt: skip
+            self._retry_later(key, partition, code.name)
 
-    def _put_aside(self, key: Key, aside: "_Aside") -> None:
+    def _suspend(self, key: Key, suspension: "_Suspension") -> None:
         if key not in self._partitions:
             return  # it was given up meanwhile
-        self._aside[key] = aside
+        self._suspended[key] = suspension
         self._moved.pop(key, None)
         self._gone[key] = None
 
-    def _step_aside(self, key: Key, partition: Followed, reason: str) -> None:
+    def _retry_later(self, key: Key, partition: Followed, reason: str) -> None:
         """Try again later, after longer and longer pauses."""
         pause = min(self._tried.pop(key, FIRST_PAUSE_S / 2) * 2, self._settings.backoff_ms_max / 1000)
-        self._put_aside(key, _Aside(until=self._clock.monotonic() + pause, pause=pause))
+        self._suspend(key, _Suspension(until=self._clock.monotonic() + pause, pause=pause))
         _log.debug(
             "follower.partition.waits", partition=str(partition.topic_partition), reason=reason, pause_s=pause
         )
@@ -474,11 +479,11 @@ class ReplicaFetcher:
     def _wait_for(
         self, key: Key, partition: Followed, work: "asyncio.Future[None] | None", limit: Limit | None = None
     ) -> None:
-        """The partition steps aside until the disk has done `work`, which is not this follower's to end, and
+        """The partition is suspended until the disk has done `work`, which is not this follower's to end, and
         `limit` lets it go on."""
         if self._tasks is None:
             return
-        self._put_aside(key, _Aside(until=_FOREVER))
+        self._suspend(key, _Suspension(until=_FOREVER))
 
         async def run() -> None:
             try:
@@ -491,7 +496,7 @@ class ReplicaFetcher:
             except Exception as error:  # of this replica alone, whatever it is
                 self._on_failed(partition, error)
                 if self._partitions.get(key) is partition:
-                    self._step_aside(key, partition, str(error))
+                    self._retry_later(key, partition, str(error))
                     self._changed.set()
                 return
             if self._partitions.get(key) is partition:
@@ -503,11 +508,11 @@ class ReplicaFetcher:
         """The leader has nothing to go on from at this replica's end: ask where its log starts."""
         connection, asked = self._connection, partition.position()
         if connection is None:
-            self._step_aside(key, partition, "the connection is lost")
+            self._retry_later(key, partition, "the connection is lost")
             return
         # not for ever: if no answer comes, the next fetch finds out that nobody is there
         patience_s = self._settings.request_timeout_ms / 1000
-        self._put_aside(key, _Aside(until=self._clock.monotonic() + patience_s))
+        self._suspend(key, _Suspension(until=self._clock.monotonic() + patience_s))
         place = partition.topic_partition
         request = ListOffsetsRequest(
             replica_id=self._node_id,
@@ -526,12 +531,12 @@ class ReplicaFetcher:
         )
 
         def found(response: ListOffsetsResponse | None, error: BaseException | None) -> None:
-            if self._partitions.get(key) is not partition or key not in self._aside:
+            if self._partitions.get(key) is not partition or key not in self._suspended:
                 return
             topics = response.topics if response is not None else ()
             answer = next((each for topic in topics for each in topic.partitions), None)
             if answer is None or answer.error_code or partition.position() != asked or partition.cut is not None:
-                self._step_aside(key, partition, "the leader did not tell where its log starts")
+                self._retry_later(key, partition, "the leader did not report where its log starts")
                 self._changed.set()
                 return
             try:
@@ -546,8 +551,8 @@ _FOREVER = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class _Aside:
-    """Until when a partition is not fetched, and how long that is."""
+class _Suspension:
+    """A partition is not fetched `until` then; `pause` is how long that is."""
 
     until: float
     pause: float = FIRST_PAUSE_S

@@ -194,8 +194,17 @@ class LeaderState:
         """Whether the high watermark has reached this epoch: before, it may lie below what was already shown."""
         return self.high_watermark >= self.epoch_start
 
+    def misses_one(self, now_ms: int, silent_ms_max: int) -> bool:
+        """Whether a follower in sync has not fetched for longer than that: without it nothing is committed."""
+        heard = (
+            max(follower.fetched_ms, follower.caught_up_ms)
+            for node, follower in self.followers.items()
+            if node in self.committed.isr
+        )
+        return any(now_ms - at_ms > silent_ms_max for at_ms in heard)
+
     def lag(self, node: int) -> int:
-        """Records a follower is behind; all of them if it has not been heard of."""
+        """Records a follower is behind; all of them if it has not fetched yet."""
         return self.log_end - max(self.followers[node].log_end, 0)
 
     def followers_with(self, offset: int, now_ms: int) -> Iterator[tuple[int, int, int]]:
@@ -289,7 +298,7 @@ class LeaderState:
 
     def on_refused(self, proposal: Proposal, now_ms: int, may_join: MayJoin) -> bool:
         """The controller did not take the proposal and never will: back to what is committed, unless another is
-        under way. Any other failure leaves it pending until the metadata log tells how it ended. Returns whether the
+        under way. Any other failure leaves it pending until the metadata log shows how it ended. Returns whether the
         high watermark moved."""
         if self.pending_proposal() != proposal:
             return False

@@ -1,4 +1,4 @@
-"""Where a follower's log parts from its leader's, told by leader epochs and never by the high watermark."""
+"""Where a follower's log diverges from its leader's, found by leader epochs and never by the high watermark."""
 
 from typing import Protocol
 

@@ -1,7 +1,7 @@
 """Producer ids, out of the blocks that the controller gives this broker.
 
 The next block is asked for before this one is used up, so nobody waits for one but the first. While there is none,
-those who ask are told to come back: old clients take a timeout as the end.
+requests get a retriable error: old clients take a timeout as final.
 """
 
 import asyncio

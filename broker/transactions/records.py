@@ -1,7 +1,7 @@
 """What `__transaction_state` stores, byte for byte as Kafka does.
 
 A record's key is a transactional id, its value the whole state of that id; a tombstone says that the id has expired.
-Version 1 of the value can also tell the producer ids before and after the present one, and by which rules the
+Version 1 of the value can also hold the previous and the next producer id, and by which rules the
 transaction ended. It is written from `transaction.version` 1 on, and where it is needed. Other versions of key or value
 mean nothing here.
 """

@@ -1,9 +1,10 @@
 """All transactional ids of one partition of `__transaction_state`: the state of one coordinator shard. Pure.
 
 Whatever is decided here is decided on what the log holds up to its end, committed or not: answers and effects wait for
-the commit. So there is no state between the decision and its record, and nobody is told to wait for one.
+the commit. So there is no state between the decision and its record, and no client has to retry because of one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from rookery.broker.transactions.transaction import (
     Markers,
     NewId,
     Producer,
+    State,
     Transaction,
 )
 from rookery.core.errors import (
@@ -38,13 +40,16 @@ class TransactionOptions:
 
 
 class TransactionsState:
-    """`new_id` hands out producer ids, `version` tells the cluster's `transaction.version`. `coordinator_epoch` is the
+    """`new_id` gives producer ids, `version` returns the cluster's `transaction.version`. `coordinator_epoch` is the
     leader epoch in which the shard was loaded; markers carry it."""
 
     def __init__(
         self, options: TransactionOptions, coordinator_epoch: int, new_id: NewId, version: Callable[[], int]
     ) -> None:
         self.transactions: dict[str, Transaction] = {}
+        self._ongoing: set[str] = set()
+        """The ids with an open transaction: there may be very many others."""
+        self.by_state: Counter[State] = Counter()
         self._options = options
         self._coordinator_epoch = coordinator_epoch
         self._new_id = new_id
@@ -53,10 +58,18 @@ class TransactionsState:
     # --- the log ----------------------------------------------------------------------------------------------
 
     def replay(self, record: TransactionRecord, at: int, producer_id: int = -1) -> None:
-        if record.transaction is None:
+        before, after = self.transactions.get(record.id), record.transaction
+        if before is not None:
+            self.by_state[before.state] -= 1
+        if after is None:
             self.transactions.pop(record.id, None)
         else:
-            self.transactions[record.id] = record.transaction
+            self.transactions[record.id] = after
+            self.by_state[after.state] += 1
+        if after is not None and after.state is State.ONGOING:
+            self._ongoing.add(record.id)
+        else:
+            self._ongoing.discard(record.id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Nothing in this topic is written in a transaction."""
@@ -149,6 +162,10 @@ class TransactionsState:
         step.answer(to, found)
         return step
 
+    def ending_for(self, transactional_id: str, now: Instant) -> int:
+        """For how many milliseconds it has been decided how the transaction ends. For a known id only."""
+        return now.wall_ms - self.transactions[transactional_id].updated_ms
+
     # --- what nobody asks for ---------------------------------------------------------------------------------
 
     def markers_written(self, markers: Markers, now: Instant) -> Step:
@@ -160,7 +177,11 @@ class TransactionsState:
 
     def overdue(self, now: Instant) -> Iterator[str]:
         """The ids whose transactions take too long."""
-        return (name for name, one in list(self.transactions.items()) if one.is_overdue(now.wall_ms))
+        return (
+            name
+            for name in sorted(self._ongoing)
+            if (one := self.transactions.get(name)) is not None and one.is_overdue(now.wall_ms)
+        )
 
     def time_out(self, transactional_id: str, now: Instant) -> Step:
         """Abort an overdue transaction. Raises while there is no producer id to go on with."""

@@ -1,7 +1,7 @@
 """One transactional id: its producer, and the transaction that this producer has open or had last. Pure.
 
-A `Transaction` is a value. Each decision returns the value to be stored next, or raises what the producer is to be
-told; the same value means that there is nothing to store. The state becomes what was stored, never anything else.
+A `Transaction` is a value. Each decision returns the value to be stored next, or raises the error for the
+producer; the same value means that there is nothing to store. The state becomes what was stored, never anything else.
 
 There are two sets of rules. Up to transaction version 1 a producer keeps its epoch from one transaction to the next,
 so a late EndTxn can hit the wrong one. From version 2 on every EndTxn raises the epoch, which shuts out all that is
@@ -174,7 +174,7 @@ class Transaction:
         )
 
     def check(self, producer: Producer) -> None:
-        """Raises where this producer may not write now. Which partitions it may write to is told by `partitions`."""
+        """Raises where this producer may not write now. `partitions` are those it may write to."""
         if producer.id != self.producer_id:
             raise self._mapped(producer)
         if producer.epoch != self.epoch:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from rookery.broker.coordination.internal_topic import partition_for
 from rookery.broker.handlers.ports import ClusterPort
+from rookery.broker.server.request_metrics import QUANTILES, Times
 from rookery.core.errors import ErrorCode, KafkaError, error_for
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Endpoint
@@ -29,6 +30,7 @@ from rookery.core.wire.apis.add_partitions_to_txn import (
 from rookery.core.wire.primitives import WireError
 
 _log = get_logger("broker.transactions")
+METRICS = "kafka_server_addpartitionstotxnmanager"
 STATE_TOPIC = "__transaction_state"
 BROKERS_FROM = 4
 """The first version of AddPartitionsToTxn that takes several transactions, and questions."""
@@ -56,18 +58,18 @@ ABORTABLE_PRODUCE_FROM, ADDING_PRODUCE_FROM = 11, 12
 ABORTABLE_COMMIT_FROM, ADDING_COMMIT_FROM = 4, 5
 
 
-def told_to_producer(code: ErrorCode, version: int) -> KafkaError:
-    """What a Produce request of this version hears of a coordinator's refusal."""
+def producer_error(code: ErrorCode, version: int) -> KafkaError:
+    """The error that a Produce request of this version gets for a coordinator's refusal."""
     known = _COMMON | _LIKE_A_LACK_OF_REPLICAS | (_OLD if version < ABORTABLE_PRODUCE_FROM else {})
     if version < ADDING_PRODUCE_FROM:
         known[_E.CONCURRENT_TRANSACTIONS] = _E.NOT_ENOUGH_REPLICAS
     return _refusal(known.get(code, code), code)
 
 
-def told_to_committer(code: ErrorCode, version: int) -> KafkaError:
-    """What a TxnOffsetCommit request of this version hears of it."""
+def committer_error(code: ErrorCode, version: int) -> KafkaError:
+    """The error that a TxnOffsetCommit request of this version gets for it."""
     known = _COMMON | (_OLD if version < ABORTABLE_COMMIT_FROM else {})
-    known[_E.NETWORK_EXCEPTION] = _E.COORDINATOR_LOAD_IN_PROGRESS
+    known[_E.NETWORK_EXCEPTION] = _E.COORDINATOR_NOT_AVAILABLE
     return _refusal(known.get(code, code), code)
 
 
@@ -85,7 +87,7 @@ class Transaction(NamedTuple):
 
 
 def _is_older(one: Transaction, other: Transaction) -> bool:
-    """Epochs tell it for one producer id. Who has used them up goes on with another id, from 0."""
+    """By the epochs of one producer id. A producer that has used them up continues with another id, from epoch 0."""
     return one.producer_id == other.producer_id and one.producer_epoch < other.producer_epoch
 
 
@@ -173,14 +175,24 @@ class Verification(Service):
         self._queues: dict[int, _Queue] = {}
         self.failures = 0
         """Partitions that were not confirmed."""
+        self._times = Times()
 
     def publish(self, metrics: Metrics) -> None:
         metrics.read_value(
-            "kafka_server_addpartitionstotxnmanager_verificationfailurerate",
+            f"{METRICS}_verificationfailurerate",
             "Partitions that a transaction coordinator did not confirm.",
             lambda: self.failures,
             kind="counter",
         )
+        name = f"{METRICS}_verificationtimems"
+        text = "How long a coordinator took to confirm partitions, in milliseconds."
+        metrics.read(
+            name,
+            text,
+            lambda: [((str(share),), self._times.quantile_ms(share)) for share in QUANTILES],
+            labels=("quantile",),
+        )
+        metrics.read_value(f"{name}_count", f"{text} Questions measured.", lambda: self._times.count)
 
     async def stop(self) -> None:
         for queue in self._queues.values():
@@ -211,12 +223,15 @@ class Verification(Service):
         if queue.sender is None:
             task = self._send_all(broker, queue)
             queue.sender = asyncio.get_running_loop().create_task(task, name=f"questions to broker {broker}")
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             async with asyncio.timeout(2 * self._timeout_s):
                 return await question.answer
         except TimeoutError:
             return dict.fromkeys(partitions, _E.NETWORK_EXCEPTION)
         finally:
+            self._times.add(clock() - began)
             queue.forget(question)
 
     def _coordinator(self, transactional_id: str) -> int | None:
@@ -297,7 +312,7 @@ def _settle(questions: Iterable[_Question], answer: AddPartitionsToTxnResponse) 
     }
     for question in questions:
         id = question.transaction.transactional_id
-        codes = {each: said.get((id, each), _E.NETWORK_EXCEPTION) for each in question.partitions}
+        codes = {each: said.get((id, each), _E.NETWORK_EXCEPTION) for each in sorted(question.partitions)}
         question.settle({each: error_for(code).code for each, code in codes.items() if code != _E.NONE})
 
 

@@ -33,7 +33,7 @@ HEARTBEAT_INTERVAL_MS = Option(
     "group.consumer.heartbeat.interval.ms",
     int32(1),
     5_000,
-    "How often members of the consumer protocol are told to send a heartbeat.",
+    "Heartbeat interval given to members of the consumer protocol.",
 )
 MIN_HEARTBEAT_INTERVAL_MS = Option(
     "group.consumer.min.heartbeat.interval.ms", int32(1), 5_000, "Shortest heartbeat interval that a group may set."
@@ -83,7 +83,7 @@ GROUP_HEARTBEAT_INTERVAL_MS = Option(
     "consumer.heartbeat.interval.ms",
     int32(1),
     5_000,
-    "How often members of this group are told to send a heartbeat.",
+    "Heartbeat interval given to members of this group.",
     synonyms=(HEARTBEAT_INTERVAL_MS.name,),
 )
 GROUP_ASSIGNMENT_INTERVAL_MS = Option(

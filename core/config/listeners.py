@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 
-from rookery.core.config import node
+from rookery.core.config import node, security
 from rookery.core.config.options import ConfigError, Settings
 
-SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SSL")
-KNOWN_PROTOCOLS = (*SUPPORTED_PROTOCOLS, "SASL_PLAINTEXT", "SASL_SSL")
+PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,24 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listener of this node: where it is bound, what clients are told, what it speaks."""
+    """A listener of this node: its bind address, its advertised address, its protocol."""
 
     name: str
     bind: Endpoint
     advertised: Endpoint
     protocol: str
+
+    @property
+    def speaks_tls(self) -> bool:
+        return self.protocol in (SSL, SASL_SSL)
+
+    @property
+    def speaks_sasl(self) -> bool:
+        return self.protocol in (SASL_PLAINTEXT, SASL_SSL)
+
+    @property
+    def on_loopback(self) -> bool:
+        return self.bind.host == "localhost" or _is_loopback(self.bind.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +51,6 @@ class Listeners:
     clients: tuple[Listener, ...]
     controllers: tuple[Listener, ...]
     inter_broker: str
-
-    @property
-    def speak_tls(self) -> bool:
-        """Whether any listener for clients does."""
-        return any(listener.protocol == "SSL" for listener in self.clients)
 
     def client(self, name: str) -> Listener:
         return next(listener for listener in self.clients if listener.name == name)
@@ -84,12 +91,26 @@ def listeners_of(settings: Settings) -> Listeners:
         for name, end in bound.items()
     ]
     for_controllers = _controller_names(settings)
+    for name, end in bound.items():
+        if name not in for_controllers and name not in protocols and name not in PROTOCOLS:
+            raise ConfigError(
+                node.LISTENERS.name,
+                f"{name}://{end.host}:{end.port}",
+                f"is {name} to be plain or secured? Say so in {node.LISTENER_SECURITY_PROTOCOL_MAP.name}, "
+                f"e.g. {name}:PLAINTEXT",
+            )
     clients = tuple(listener for listener in described if listener.name not in for_controllers)
     return Listeners(
         clients=clients,
         controllers=tuple(listener for listener in described if listener.name in for_controllers),
         inter_broker=_inter_broker(settings, clients),
     )
+
+
+def controller_protocol(settings: Settings) -> tuple[str, str]:
+    """Name and protocol of the listener by which controllers are reached, on a node that has none itself, too."""
+    name = _controller_names(settings)[0]
+    return name, _protocol(name, _protocols(settings))
 
 
 def _controller_names(settings: Settings) -> tuple[str, ...]:
@@ -110,25 +131,25 @@ def _protocols(settings: Settings) -> dict[str, str]:
     protocols: dict[str, str] = {}
     for pair in settings[node.LISTENER_SECURITY_PROTOCOL_MAP]:
         name, separator, protocol = pair.partition(":")
-        if not separator or protocol.upper() not in KNOWN_PROTOCOLS:
+        if not separator or protocol.upper() not in PROTOCOLS:
             raise ConfigError(
                 node.LISTENER_SECURITY_PROTOCOL_MAP.name,
                 pair,
-                f"NAME:PROTOCOL with one of {', '.join(KNOWN_PROTOCOLS)} is needed",
+                f"NAME:PROTOCOL with one of {', '.join(PROTOCOLS)} is needed",
             )
         protocols[name.upper()] = protocol.upper()
     return protocols
 
 
 def _protocol(name: str, protocols: Mapping[str, str]) -> str:
-    protocol = protocols.get(name) or (name if name in KNOWN_PROTOCOLS else "PLAINTEXT")
-    if protocol not in SUPPORTED_PROTOCOLS:
-        raise ConfigError(
-            node.LISTENER_SECURITY_PROTOCOL_MAP.name,
-            f"{name}:{protocol}",
-            f"{protocol} is not built yet; use one of {', '.join(SUPPORTED_PROTOCOLS)}",
-        )
-    return protocol
+    return protocols.get(name) or (name if name in PROTOCOLS else PLAINTEXT)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _inter_broker(settings: Settings, clients: tuple[Listener, ...]) -> str:
@@ -138,4 +159,16 @@ def _inter_broker(settings: Settings, clients: tuple[Listener, ...]) -> str:
         raise ConfigError(
             node.INTER_BROKER_LISTENER_NAME.name, named, f"it must be one of the listeners {', '.join(names)}"
         )
-    return named or ("PLAINTEXT" if "PLAINTEXT" in names else names[0] if names else "")
+    if settings.is_set(security.SECURITY_INTER_BROKER_PROTOCOL):
+        return _by_protocol(settings, named, clients)
+    return named or (PLAINTEXT if PLAINTEXT in names else names[0] if names else "")
+
+
+def _by_protocol(settings: Settings, named: str, clients: tuple[Listener, ...]) -> str:
+    option, wanted = security.SECURITY_INTER_BROKER_PROTOCOL, settings[security.SECURITY_INTER_BROKER_PROTOCOL]
+    if named:
+        raise ConfigError(option.name, wanted, f"{node.INTER_BROKER_LISTENER_NAME.name} is set, too: keep one of them")
+    found = next((listener.name for listener in clients if listener.protocol == wanted), None)
+    if found is None and clients:
+        raise ConfigError(option.name, wanted, "no listener speaks it: add one to listeners, or correct the protocol")
+    return found or ""

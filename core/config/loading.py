@@ -1,22 +1,24 @@
 """From files, environment and command line to settings.
 
 A ``.properties`` file is overridden by the environment, the environment by ``--set``. Unknown keys are warned
-of, with the nearest known name; known keys without effect here are warned of with the consequence.
+of, with the nearest known name; known keys without effect here are warned of with the consequence. Keys of security
+that are unknown or without effect are refused: whoever sets one relies on it.
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rookery.core.config import ignored, node
-from rookery.core.config.options import ConfigError, Option, Settings, Table
+from rookery.core.config import ignored, node, security
+from rookery.core.config.options import HIDDEN, ConfigError, Option, Settings, Table
 
 ENVIRONMENT_PREFIX = "KAFKA_"
+_JAAS_FILE = re.compile(r"-Djava\.security\.auth\.login\.config==?(\S+)")
 
 _NOT_OPTIONS: dict[str, str] = {
     "KAFKA_HEAP_OPTS": "there is no JVM here",
     "KAFKA_JVM_PERFORMANCE_OPTS": "there is no JVM here",
-    "KAFKA_OPTS": "there is no JVM here",
     "KAFKA_JMX_OPTS": "there is no JMX: scrape /metrics at rookery.http.listener",
     "KAFKA_JMX_HOSTNAME": "there is no JMX: scrape /metrics at rookery.http.listener",
     "KAFKA_LOG4J_LOGGERS": "",
@@ -27,7 +29,7 @@ _NOT_OPTIONS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings, where each value came from, and what the operator should be told."""
+    """Settings, where each value came from, and warnings for the operator."""
 
     settings: Settings
     sources: Mapping[str, str]
@@ -35,25 +37,59 @@ class Loaded:
 
 
 def read_properties(text: str, origin: str = "file") -> dict[str, str]:
-    """The keys of a ``.properties`` text: ``key=value`` lines, ``#`` and ``!`` comments; a ``\\`` at the end
-    of a line joins the next one."""
+    """The keys of a ``.properties`` text, as Java reads them: ``key=value``, ``key: value`` or ``key value``, ``#`` and
+    ``!`` comments, ``\\`` before the end of a line joins the next one, ``\\n``, ``\\t``, ``\\uXXXX`` and the like
+    stand for characters; blanks at the end belong to the value."""
     values: dict[str, str] = {}
-    joined = ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = joined + raw.strip()
-        joined = ""
+    lines = enumerate(re.split("\r\n|\r|\n", text), 1)
+    for number, raw in lines:
+        line = raw.lstrip(_BLANK)
         if not line or line[0] in "#!":
             continue
-        if line.endswith("\\"):
-            joined = line[:-1]
-            continue
-        key, separator, value = line.partition("=")
-        if not separator:
-            key, separator, value = line.partition(":")
-        if not separator or not key.strip():
-            raise ConfigError(f"{origin}, line {number}", line, "key=value is needed")
-        values[key.strip()] = value.strip()
+        while _continues(line):
+            line = line[:-1] + next(lines, (0, ""))[1].lstrip(_BLANK)
+        found = _PAIR.fullmatch(line)
+        if found is None:
+            raise ConfigError(f"{origin}, line {number}", HIDDEN, "key=value is needed")
+        values[_unescaped(found["key"], origin, number)] = _unescaped(found["value"], origin, number)
     return values
+
+
+def properties_text(values: Mapping[str, str]) -> str:
+    """The text of a ``.properties`` file that gives these values when it is read."""
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in values.items())
+
+
+_BLANK = " \t\f"
+_PAIR = re.compile(
+    r"(?P<key>(?:\\.|[^=: \t\f\\])+)(?:[ \t\f]*[=:][ \t\f]*|[ \t\f]+)(?P<value>.*)", re.DOTALL
+)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
+_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def _continues(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescaped(text: str, origin: str, number: int) -> str:
+    if "\\" not in text:
+        return text
+
+    def character(found: re.Match[str]) -> str:
+        escape = found[1]
+        if escape == "u":
+            raise ConfigError(f"{origin}, line {number}", HIDDEN, "\\u needs four hexadecimal digits")
+        return chr(int(escape[1:], 16)) if len(escape) > 1 else _CHARACTERS.get(escape, escape)
+
+    return _ESCAPE.sub(character, text)
+
+
+def _escaped(value: str) -> str:
+    text = value.replace("\\", "\\\\")
+    for letter, character in _CHARACTERS.items():
+        text = text.replace(character, f"\\{letter}")
+    return "\\" + text if text.startswith(" ") else text
 
 
 def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -63,6 +99,12 @@ def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], list[s
     for name, value in sorted(environ.items()):
         if name == "CLUSTER_ID":
             values[node.CLUSTER_ID.name] = value
+        elif name == "KAFKA_OPTS":
+            found = _JAAS_FILE.search(value)
+            if found is not None:
+                values[security.JAAS_FILE.name] = found[1].strip("\"'")
+            else:
+                notes.append("KAFKA_OPTS is ignored: there is no JVM here")
         elif name in _NOT_OPTIONS:
             if _NOT_OPTIONS[name]:
                 notes.append(f"{name} is ignored: {_NOT_OPTIONS[name]}")
@@ -84,7 +126,7 @@ def read_overrides(pairs: Iterable[str]) -> dict[str, str]:
         key, separator, value = pair.partition("=")
         if not separator or not key.strip():
             raise ConfigError("--set", pair, "key=value is needed")
-        values[key.strip()] = value.strip()
+        values[key.strip()] = value
     return values
 
 
@@ -102,10 +144,12 @@ def load(
     warnings = list(notes)
     for origin, layer in layers:
         for key, text in layer.items():
-            option = names.get(key)
+            option = names.get(key) or table.find(key)
             if option is not None:
                 texts[option.name] = text
                 sources[option.name] = origin
+            elif (remedy := security.refusal(key)) is not None:
+                raise ConfigError(key, HIDDEN, remedy)
             elif key in unsupported:
                 warnings.append(f"{key} has no effect: {unsupported[key]}")
             else:

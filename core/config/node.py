@@ -1,6 +1,6 @@
 """The options of a node: Kafka's keys, types and defaults; Rookery's own live under ``rookery.``."""
 
-from rookery.core.config import consumer_groups, transactions
+from rookery.core.config import consumer_groups, security, transactions
 from rookery.core.config.options import (
     INT_MAX,
     LONG_MAX,
@@ -8,12 +8,12 @@ from rookery.core.config.options import (
     Double,
     Int,
     Option,
-    Password,
     Reach,
+    Settings,
     String,
     WordList,
     int32,
-    table_of,
+    options_of,
 )
 
 _DYNAMIC = Reach.CLUSTER_WIDE
@@ -85,7 +85,7 @@ HTTP_LISTENER = Option(
     "rookery.http.listener",
     String(),
     "",
-    "host:port for /metrics, /livez, /readyz and /healthz; no HTTP if not set.",
+    "host:port for /metrics, /livez, /readyz, /healthz and /events; no HTTP if not set.",
 )
 CONTROLLER_QUORUM_BOOTSTRAP_SERVERS = Option(
     "controller.quorum.bootstrap.servers",
@@ -98,33 +98,6 @@ CONTROLLER_QUORUM_VOTERS = Option(
     WordList(),
     (),
     "First voters of a new cluster, as id@host:port; later the metadata log decides.",
-)
-SSL_KEYSTORE_LOCATION = Option(
-    "ssl.keystore.location", String(), "", "PEM file with this node's private key and certificate chain.",
-    nullable=True,
-)
-SSL_TRUSTSTORE_LOCATION = Option(
-    "ssl.truststore.location", String(), "", "PEM file with the certificates this node trusts.",
-    nullable=True,
-)
-SSL_KEY_PASSWORD = Option("ssl.key.password", Password(), "", "Password of the private key.")
-SSL_CLIENT_AUTH = Option(
-    "ssl.client.auth",
-    String(("required", "requested", "none")),
-    "none",
-    "Whether clients must present a certificate. Between nodes TLS is always mutual.",
-)
-AUTHORIZER_CLASS_NAME = Option(
-    "authorizer.class.name",
-    String(),
-    "",
-    "Kafka's authorizers are accepted if allow.everyone.if.no.acl.found is true; ACLs are not supported yet.",
-)
-ALLOW_EVERYONE_IF_NO_ACL_FOUND = Option(
-    "allow.everyone.if.no.acl.found",
-    Boolean(),
-    False,
-    "Allow access where no ACL matches; must be true if authorizer.class.name is set.",
 )
 
 # --- connections ------------------------------------------------------------------------------------------
@@ -592,4 +565,10 @@ METRICS_MAX_PARTITIONS = Option(
     "Maximum number of partitions exported one by one; rookery_metrics_left_out counts the rest.",
 )
 
-TABLE = table_of({**vars(), **vars(transactions), **consumer_groups.NODE_OPTIONS})
+TABLE = security.NodeTable(
+    options_of({**vars(), **vars(security), **vars(transactions), **consumer_groups.NODE_OPTIONS})
+)
+
+
+def metadata_log_dir(settings: Settings) -> str:
+    return settings[METADATA_LOG_DIR] or settings[LOG_DIRS][0]

@@ -16,6 +16,10 @@ LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
 
 
+HIDDEN = "(hidden)"
+"""Stands in errors and logs for what may be a secret."""
+
+
 class ConfigError(ValueError):
     """A value that cannot be used. Names the key, the value and what is allowed."""
 
@@ -41,7 +45,7 @@ class Kind(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Int:
-    """A whole number; `type_name` tells Kafka's width."""
+    """A whole number; `type_name` is Kafka's name of its width."""
 
     at_least: int = -(2**63)
     at_most: int = LONG_MAX
@@ -174,7 +178,7 @@ class Option(Generic[T_co]):
         try:
             return self.kind.parse(text)
         except ValueError:
-            raise ConfigError(self.name, text, self.kind.allowed()) from None
+            raise ConfigError(self.name, HIDDEN if self.sensitive else text, self.kind.allowed()) from None
 
     @property
     def sensitive(self) -> bool:
@@ -210,13 +214,24 @@ class Table:
     def __getitem__(self, name: str) -> Option[object]:
         return self._options[name]
 
+    def find(self, name: str) -> Option[object] | None:
+        """The option of that name; None if there is none."""
+        if name not in self:
+            return None
+        return self[name]
+
     def names(self) -> list[str]:
         return list(self._options)
 
 
+def options_of(namespace: Mapping[str, object]) -> Iterator[Option[object]]:
+    """The options declared in a module."""
+    return (value for value in namespace.values() if isinstance(value, Option))
+
+
 def table_of(namespace: Mapping[str, object]) -> Table:
     """The table of all options declared in a module: ``TABLE = table_of(vars())`` at its end."""
-    return Table(value for value in namespace.values() if isinstance(value, Option))
+    return Table(options_of(namespace))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +239,8 @@ class Settings:
     """Values for a table's options; what nobody set has its default."""
 
     table: Table
-    given: Mapping[str, object] = field(default_factory=dict)
-    """Only what was set, by name, already parsed."""
+    given: Mapping[str, object] = field(default_factory=dict, repr=False)
+    """Only what was set, by name, already parsed. Passwords are among it, so it is not shown."""
 
     def __getitem__(self, option: Option[T]) -> T:
         return self.given.get(option.name, option.default)  # type: ignore[return-value]

@@ -1,5 +1,7 @@
 """The options of a topic: Kafka's keys, types and defaults. `synonyms` are the broker's keys for the default,
-most important first; where the unit differs (minutes, hours), `core.config.defaults` converts."""
+most important first; where the unit differs (minutes, hours), `topic_defaults` converts."""
+
+from collections.abc import Callable, Mapping
 
 from rookery.core.config.options import (
     LONG_MAX,
@@ -7,6 +9,7 @@ from rookery.core.config.options import (
     Double,
     Int,
     Option,
+    Settings,
     String,
     WordList,
     int32,
@@ -226,3 +229,36 @@ UNCLEAN_LEADER_ELECTION_ENABLE = Option(
 )
 
 TABLE = table_of(vars())
+
+
+_UNIT_MS: dict[str, int] = {
+    "log.retention.minutes": 60_000,
+    "log.retention.hours": 3_600_000,
+    "log.roll.hours": 3_600_000,
+    "log.roll.jitter.hours": 3_600_000,
+}
+
+
+def _in_ms(key: str) -> Callable[[object], object]:
+    factor = _UNIT_MS.get(key)
+    if factor is None:
+        return lambda value: value
+    return lambda value: value * factor if isinstance(value, int) and value >= 0 else value
+
+
+def topic_defaults(settings: Settings) -> Settings:
+    """The options of a topic without overrides on a node with these settings. Of several broker keys for one
+    topic option the first that is set wins: milliseconds over minutes over hours."""
+    given: dict[str, object] = {}
+    for option in TABLE:
+        for key in option.synonyms:
+            if key in settings.given:
+                given[option.name] = _in_ms(key)(settings.given[key])
+                break
+    return Settings(TABLE, given)
+
+
+def topic_settings(defaults: Settings, overrides: Mapping[str, str]) -> Settings:
+    """A topic's options: its overrides on top of the node's defaults. The overrides were checked when they
+    were accepted, so an error here names a damaged metadata log."""
+    return defaults.having(overrides)

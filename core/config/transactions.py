@@ -19,7 +19,7 @@ ADD_PARTITIONS_RETRY_BACKOFF_MAX_MS = Option(
     "add.partitions.to.txn.retry.backoff.max.ms",
     int32(0),
     100,
-    "How long it is asked again before the producer is told.",
+    "How long the broker retries before the producer gets the error.",
 )
 MAX_TIMEOUT_MS = Option(
     "transaction.max.timeout.ms", int32(1), 900_000, "Longest timeout a transactional producer may ask for."

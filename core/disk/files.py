@@ -16,7 +16,7 @@ from rookery.core.disk.port import LOCK, Buffer, FolderInUseError
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 Synced = Callable[[float], None]
-"""Told how many seconds a device took, in whatever thread waited for it."""
+"""Called with the seconds a device took, in whatever thread waited for it."""
 
 
 class _OpenFile:
@@ -76,9 +76,9 @@ class _FolderLock:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{holder} (process {os.getpid()} on {socket.gethostname()})\n".encode(), 0)
         except BlockingIOError:
-            told = os.pread(fd, 1000, 0).decode("utf-8", "replace").strip()
+            current = os.pread(fd, 1000, 0).decode("utf-8", "replace").strip()
             os.close(fd)
-            raise FolderInUseError(folder, told) from None
+            raise FolderInUseError(folder, current) from None
         except OSError:
             os.close(fd)
             raise
@@ -94,7 +94,7 @@ class FileDisk:
     """Files and folders of the operating system. Holds no state, so one instance serves every thread."""
 
     def __init__(self, synced: Synced = lambda seconds: None) -> None:
-        """`synced` hears of every file that was made durable."""
+        """`synced` is called for every file that was made durable."""
         self._synced = synced
 
     def open(self, path: str, *, create: bool = False) -> _OpenFile:

@@ -85,8 +85,8 @@ class Disk(Protocol):
         """Make names made, renamed and removed in a folder durable."""
 
     def lock(self, folder: str, holder: str) -> Lock:
-        """Take the folder for this process. `holder` is who others are told has it. FolderInUseError if it is taken,
-        by whomever: two locks of one process exclude each other too."""
+        """Take the folder for this process. `holder` names this process to others that want the folder.
+        FolderInUseError if it is taken, by whomever: two locks of one process exclude each other too."""
 
     async def load(self, path: str) -> bytes:
         """`read` without holding up the event loop."""

@@ -71,9 +71,9 @@ class LeaderEpochs:
         self._change()
 
     def end_offset_for(self, epoch: int, log_end: int) -> EpochEnd:
-        """The largest epoch not above `epoch` and where it ended; unknown if this log cannot tell.
+        """The largest epoch not above `epoch` and where it ended; unknown if this log has no such epoch.
 
-        An epoch after the latest is unknown too: this log has not heard of it.
+        An epoch after the latest is unknown too: this log has no batch of it yet.
         """
         if epoch == NO_EPOCH or not self._epochs or epoch > self._epochs[-1]:
             return UNKNOWN

@@ -211,7 +211,7 @@ class Log:
         """Append batches with the offsets and epochs they have; they must lie behind the end of the log.
 
         More than a segment takes is written in several runs, so a failure may leave whole batches appended;
-        `end_offset` tells. A gap is what compaction left of the leader's log.
+        `end_offset` shows how many. A gap is what compaction left of the leader's log.
         """
         batches = validate_replica_batches(buf, self.end_offset)
         if not self.sparse and has_gap(batches, self.end_offset):
@@ -527,7 +527,7 @@ class Log:
     # durability
 
     def begin_flush(self, up_to: int | None = None) -> FlushJob:
-        """Decide what must be synced for everything below `up_to` (the end of the log unless told).
+        """Decide what must be synced for everything below `up_to` (by default the end of the log).
 
         Jobs of one log are run one at a time, in the order in which they were begun.
         """

@@ -1,16 +1,131 @@
 """Whose a folder is: a node works only in folders that are its own, and in each as the only process.
 
-The lock comes first, whatever role opens the folder: nothing in it is read, repaired or written by two processes.
+`meta.properties` says which node and cluster a log folder belongs to, `partition.metadata` which topic a partition's
+folder belongs to. The lock comes first, whatever role opens the folder: nothing in it is read, repaired or written by
+two processes. The marker of a clean shutdown is the last file that a process writes there.
 """
 
+import base64
+import binascii
+import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from rookery.core.disk import Disk, Lock
+from rookery.core.disk import Disk, Lock, replace_file
+from rookery.core.ids import id_text
 from rookery.core.log.checkpoints import CheckpointDamaged
-from rookery.core.log.folder_files import META_PROPERTIES, MetaProperties
+from rookery.core.log.names import PARTITION_METADATA
+
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+
+def id_from(path: str, text: str) -> UUID:
+    try:
+        return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        raise CheckpointDamaged(path, f"{text!r} is not an id") from None
+
+
+def _properties(path: str, content: bytes, separator: str) -> dict[str, str]:
+    try:
+        lines = content.decode().splitlines()
+    except UnicodeDecodeError:
+        raise CheckpointDamaged(path, "it is not text") from None
+    pairs = (line.split(separator, 1) for line in lines if line.strip() and not line.startswith("#"))
+    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+def _wanted(path: str, found: dict[str, str], key: str) -> str:
+    if key not in found:
+        raise CheckpointDamaged(path, f"{key} is missing")
+    return found[key]
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """`meta.properties`, version 1: which cluster, node and directory a log folder belongs to."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: UUID
+
+    @staticmethod
+    def read(disk: Disk, folder: str) -> "MetaProperties | None":
+        path = f"{folder}/{META_PROPERTIES}"
+        if not disk.exists(path):
+            return None
+        found = _properties(path, disk.read(path), "=")
+        if _wanted(path, found, "version") != "1":
+            raise CheckpointDamaged(path, f"version {found['version']} is not known")
+        node = _wanted(path, found, "node.id")
+        if not node.isdecimal():
+            raise CheckpointDamaged(path, f"node.id {node!r} is not a number")
+        directory = id_from(path, _wanted(path, found, "directory.id"))
+        return MetaProperties(_wanted(path, found, "cluster.id"), int(node), directory)
+
+    def write(self, disk: Disk, folder: str) -> None:
+        lines = {
+            "version": "1",
+            "cluster.id": self.cluster_id,
+            "node.id": str(self.node_id),
+            "directory.id": id_text(self.directory_id),
+        }
+        content = "".join(f"{key}={value}\n" for key, value in lines.items())
+        replace_file(disk, f"{folder}/{META_PROPERTIES}", content.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """`partition.metadata`, version 0: the id of the topic a partition's folder belongs to."""
+
+    topic_id: UUID
+
+    @staticmethod
+    def read(disk: Disk, folder: str) -> "PartitionMetadata | None":
+        path = f"{folder}/{PARTITION_METADATA}"
+        if not disk.exists(path):
+            return None
+        found = _properties(path, disk.read(path), ":")
+        if _wanted(path, found, "version") != "0":
+            raise CheckpointDamaged(path, f"version {found['version']} is not known")
+        return PartitionMetadata(id_from(path, _wanted(path, found, "topic_id")))
+
+    def encode(self) -> bytes:
+        return f"version: 0\ntopic_id: {id_text(self.topic_id)}".encode()
+
+    def write(self, disk: Disk, folder: str) -> None:
+        replace_file(disk, f"{folder}/{PARTITION_METADATA}", self.encode())
+
+    async def save(self, disk: Disk, folder: str) -> None:
+        await disk.replace(f"{folder}/{PARTITION_METADATA}", self.encode())
+
+
+def write_marker(disk: Disk, folder: str, broker_epoch: int) -> None:
+    """Say that every log in the folder was closed in order: the last thing a process writes."""
+    content = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
+    replace_file(disk, f"{folder}/{CLEAN_SHUTDOWN}", content.encode())
+
+
+def take_marker(disk: Disk, folder: str) -> int | None:
+    """The broker epoch of the last clean shutdown, or None if there was none.
+
+    The marker is gone for good when this returns, so it must be called before the first write after a start:
+    a crash from then on is seen as one. A marker that does not parse is no marker.
+    """
+    path = f"{folder}/{CLEAN_SHUTDOWN}"
+    if not disk.exists(path):
+        return None
+    content = disk.read(path)
+    disk.remove(path)
+    disk.sync_dir(folder)
+    try:
+        found = json.loads(content)
+        return int(found["brokerEpoch"]) if found["version"] == 0 else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 class WrongFolderError(Exception):
@@ -73,13 +188,13 @@ def _identified(locks: FolderLocks, folder: str, cluster_id: str, new_directory_
         found = MetaProperties.read(disk, folder)
     except CheckpointDamaged as error:
         raise WrongFolderError(
-            f"{error}: bring the file back from a backup, or empty the folder to begin anew with what other nodes have"
+            f"{error}: restore the file from a backup, or empty the folder: the node then copies what the others have"
         ) from None
     path = f"{folder}/{META_PROPERTIES}"
     if found is None:
         if not cluster_id:
             raise WrongFolderError(
-                f"{folder} is new and rookery.cluster.id is not set: say which cluster it shall belong to"
+                f"{folder} is new and rookery.cluster.id is not set: set it to the id of the cluster"
             )
         found = MetaProperties(cluster_id, node_id, new_directory_id)
         found.write(disk, folder)

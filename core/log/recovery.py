@@ -60,6 +60,8 @@ def open_segments(
             segment.release()
     found.start_offset = max(log_start_offset, found.segments[0].base_offset)
     if found.epochs is not None:
+        if found.segments[0].base_offset == found.end_offset:
+            found.epochs.clear()  # the checkpoint may be older than the removed batches, and none can confirm it
         found.epochs.truncate_from_start(found.start_offset)
     return found
 
@@ -128,7 +130,7 @@ def _recovered(
     """Check every segment that reaches beyond the recovery point; cut the log at the first invalid batch.
 
     Nothing is changed on disk before it is clear that all damage lies in what was not durable. Gaps there are
-    believed, for what a leader sent after compaction has some; whether there are any is told.
+    accepted, because batches that a leader sent after compaction have some; the result reports whether there are any.
     """
     point = recovery_point or 0
     dense_below = 0 if sparse else point

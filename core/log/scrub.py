@@ -3,8 +3,8 @@
 `check_closed` takes a handful of small reads, whatever the segment's size. The last entry of the offset index pins a
 batch to a byte: nothing can have been removed from the file, or added to it, before that byte. From there a short walk
 leads to the end, which must be the end of the file and where the next segment starts. Only where something does not
-fit are all batch headers of the segment read. That tells a damaged index, which is rebuilt when it is used, from
-damaged batches. Checksums are left to `SegmentScrub`.
+fit are all batch headers of the segment read. That distinguishes a damaged index, which is rebuilt when it is used,
+from damaged batches. Checksums are left to `SegmentScrub`.
 """
 
 import errno

@@ -75,8 +75,8 @@ def _in_segment(segment: Segment, timestamp: int, start: int, look_up: LookUp) -
 
 @contextmanager
 def _readable(segment: Segment, position: int, data: bytes) -> Iterator[None]:
-    """Batches are stored as producers sent them, their records unread. If these cannot be read, the checksum tells
-    whose fault that is: `LogCorrupt` if the bytes have changed since, else CORRUPT_MESSAGE."""
+    """Batches are stored as producers sent them, their records unread. If these cannot be read, the checksum shows
+    the cause: `LogCorrupt` if the bytes have changed since, else CORRUPT_MESSAGE."""
     try:
         yield
     except WireError as error:

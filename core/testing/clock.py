@@ -1,4 +1,4 @@
-"""A clock that moves only when told to."""
+"""A clock that a test moves."""
 
 
 class ManualClock:

@@ -38,14 +38,16 @@ class _Inode:
     """A file's bytes as programs see them, as the device has them, and what lies between."""
 
     data: bytearray = field(default_factory=bytearray)
-    durable: bytes = b""
+    durable: bytearray = field(default_factory=bytearray)
     dirty: bool = False
     unchanged: int = 0  # leading bytes that are the same in both
     broken: bool = False  # a sync failed: the kernel dropped the pages, and later syncs only seem to succeed
     modified_ms: int = 0
 
     def sync(self) -> None:
-        self.durable, self.dirty, self.unchanged = bytes(self.data), False, len(self.data)
+        del self.durable[self.unchanged :]
+        self.durable += memoryview(self.data)[self.unchanged :]
+        self.dirty, self.unchanged = False, len(self.data)
 
     def lose_unsynced(self, rng: random.Random) -> None:
         if self.broken:
@@ -57,7 +59,7 @@ class _Inode:
 
     def _survivor(self, rng: random.Random) -> bytes:
         """The durable bytes, the written bytes, or something between that a device may leave behind."""
-        old, new = self.durable, bytes(self.data)
+        old, new = bytes(self.durable), bytes(self.data)
         common = self.unchanged
         fate = rng.choice(("old", "new", "torn", "holes"))
         if fate == "old":
@@ -368,8 +370,15 @@ class MemoryDisk:
     def edit(self, path: str, data: Buffer) -> None:
         """Put other bytes into a file behind its owner's back, durably: bit rot."""
         inode = self._inode(path)
-        inode.data = bytearray(data)
+        inode.data, inode.unchanged = bytearray(data), 0
         inode.sync()
+
+    def flip(self, path: str, place: int) -> None:
+        """Change one bit of a file behind its owner's back, on the device too where it has that byte."""
+        inode = self._inode(path)
+        inode.data[place] ^= 1
+        if place < inode.unchanged:
+            inode.durable[place] ^= 1
 
     def _folder_of(self, path: str) -> _Folder:
         parent = os.path.dirname(path)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ssl import SSLContext
 
 from rookery.core.net.network import Address, Listening, ProtocolFactory
+from rookery.core.net.tls_listener import TlsDoor
 
 
 class MemoryTransport(asyncio.Transport):
@@ -134,7 +135,7 @@ class MemoryNetwork:
         host: str,
         port: int,
         backlog: int = 50,
-        tls: SSLContext | None = None,
+        tls: TlsDoor | None = None,
     ) -> Listening:
         _refuse_tls(tls)
         address = (host, port or self._free_port())
@@ -180,6 +181,6 @@ class MemoryNetwork:
         return self._last_port
 
 
-def _refuse_tls(tls: SSLContext | None) -> None:
+def _refuse_tls(tls: object) -> None:
     if tls is not None:
         raise ValueError("connections in memory are not encrypted")

@@ -1,4 +1,4 @@
-"""What members of a classic consumer group tell each other through JoinGroup and SyncGroup.
+"""The messages that members of a classic consumer group exchange through JoinGroup and SyncGroup.
 
 They begin with their version; a version newer than ours is read as our newest, because later ones only add at the end.
 To the broker these are bytes, except for the topics a member subscribes to. Protocol types other than `consumer` (Kafka
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from struct import Struct as Layout
 from typing import TypeVar
 
+from rookery.core.types import TopicPartition
 from rookery.core.wire.message import Message
 from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.schema import Array, Bytes, Int32, String, Struct, field
@@ -26,7 +27,7 @@ class TopicPartitions(Struct):
 
 
 class Subscription(Struct):
-    """What a member wants and, from v1 on, what it has; v2 tells since which generation, v3 its rack."""
+    """The topics a member wants; v1 adds the partitions it owns, v2 since which generation, v3 its rack."""
 
     topics: Sequence[str] = field(Array(String))
     user_data: bytes | None = field(Bytes, nullable="0+", default=None)
@@ -65,3 +66,12 @@ def subscribed_topics(metadata: Buffer) -> frozenset[str] | None:
         return frozenset(from_bytes(SUBSCRIPTION, metadata).topics)
     except WireError:
         return None
+
+
+def assigned_partitions(assignment: Buffer) -> frozenset[TopicPartition]:
+    """The partitions of an assignment; none where the bytes are not one."""
+    try:
+        assigned = from_bytes(ASSIGNMENT, assignment).assigned_partitions
+    except WireError:
+        return frozenset()
+    return frozenset(TopicPartition(each.topic, index) for each in assigned for index in each.partitions)

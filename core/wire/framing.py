@@ -10,7 +10,7 @@ _SIZE = Layout(">i")
 
 READ_SIZE = 64 * 1024
 READ_SIZE_MAX = 1 << 20
-"""Room handed out at once: more would not be faster, and whoever counts what arrives hears of it sooner."""
+"""Room handed out at once: more would not be faster, and received bytes are counted sooner."""
 _GROWTH = 4
 _ANONYMOUS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 

@@ -94,20 +94,21 @@ def response_header_bytes(api: Api[Any, Any], version: int, correlation_id: int)
 def request_frame(
     api: Api[Any, Any], version: int, correlation_id: int, client_id: str | None, request: Any
 ) -> list[Buffer]:
-    """A request ready to be written: size, header, body."""
+    """A request ready to be written: size, header, body. No segment is empty: asyncio's transport keeps an empty last
+    one and stays busy with it, since Python 3.12."""
     body = api.encode_request(version, request)
     header = request_header_bytes(api, version, correlation_id, client_id)
-    return [_CORRELATION.pack(len(header) + sum(map(len, body))) + header, *body]
+    return [_CORRELATION.pack(len(header) + sum(map(len, body))) + header, *filter(len, body)]
 
 
 def response_frame(
     api: Api[Any, Any], version: int, correlation_id: int, response: Any
 ) -> list[Buffer]:
-    """A response ready to be written: size, header, body."""
+    """A response ready to be written: size, header, body; no segment is empty."""
     body = api.encode_response(version, response)
     size = sum(map(len, body))
     if api.header_flexible(version):
         head = _SIZE_CORRELATION_NO_TAGS.pack(size + 5, correlation_id)
     else:
         head = _SIZE_AND_CORRELATION.pack(size + 4, correlation_id)
-    return [head, *body]
+    return [head, *filter(len, body)]

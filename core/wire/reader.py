@@ -144,17 +144,18 @@ class _Reader:
         if isinstance(kind, Array):
             return self.array(kind, nullable, where)
         if isinstance(kind, type):
-            return self.optional_struct(kind) if nullable else self.struct(kind)
+            return self.optional_struct(kind, tagged=declared.tag is not None) if nullable else self.struct(kind)
         if kind is Records:
             return self.records(nullable, where)
         return self.blob(kind, nullable, where)
 
-    def optional_struct(self, cls: type[Struct]) -> str:
+    def optional_struct(self, cls: type[Struct], *, tagged: bool = False) -> str:
+        """Null is -1 before the struct, in tagged fields 0."""
         out = self.out
         marker, name = out.fresh("n"), out.fresh("v")
         self.take("b", marker)
         self.flush()
-        with out.block(f"if {marker} < 0:"):
+        with out.block(f"if {marker} {'<=' if tagged else '<'} 0:"):
             out.line(f"{name} = None")
         with out.block("else:"):
             out.line(f"{name} = {self.struct(cls)}")

@@ -89,7 +89,7 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _read_zigzag(data: Buffer, pos: int, bits: int = 32) -> tuple[int, int]:
+def read_zigzag(data: Buffer, pos: int, bits: int = 32) -> tuple[int, int]:
     """The number at `pos`, still zig-zag coded, which must fit `bits`; and the position behind it."""
     if (byte := data[pos + 1]) < 0x80:
         return data[pos] & 0x7F | byte << 7, pos + 2
@@ -147,40 +147,40 @@ def decode_records(data: bytes, count: int, base_offset: int, base_timestamp: in
 
 
 def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int) -> tuple[list[Record], int]:
-    """Numbers of one byte, by far the most, are read in line; all others by `_read_zigzag`."""
+    """Numbers of one byte, by far the most, are read in line; all others by `read_zigzag`."""
     records: list[Record] = []
     pos = 0
     for index in range(count):
         size = data[pos]
         pos += 1
         if size >= 0x80:
-            size, pos = _read_zigzag(data, pos - 1)
+            size, pos = read_zigzag(data, pos - 1)
         end = pos + (size >> 1)
         time = data[pos + 1]  # behind a byte of attributes, which have no meaning yet
         pos += 2
         if time >= 0x80:
-            time, pos = _read_zigzag(data, pos - 1, 64)
+            time, pos = read_zigzag(data, pos - 1, 64)
         offset = data[pos]
         pos += 1
         if offset >= 0x80:
-            offset, pos = _read_zigzag(data, pos - 1)
+            offset, pos = read_zigzag(data, pos - 1)
         length = data[pos]
         pos += 1
         if length >= 0x80:
-            length, pos = _read_zigzag(data, pos - 1)
+            length, pos = read_zigzag(data, pos - 1)
         start = pos
         pos += length >> 1
-        key = _null(length, pos) if length & 1 else data[start:pos]
+        key = null_field(length, pos) if length & 1 else data[start:pos]
         length = data[pos]
         pos += 1
         if length >= 0x80:
-            length, pos = _read_zigzag(data, pos - 1)
+            length, pos = read_zigzag(data, pos - 1)
         start = pos
         pos += length >> 1
-        value = _null(length, pos) if length & 1 else data[start:pos]
+        value = null_field(length, pos) if length & 1 else data[start:pos]
         headers: Sequence[RecordHeader] = ()
         if data[pos]:
-            headers, pos = _read_headers(data, pos, end)
+            headers, pos = read_headers(data, pos, end)
         else:
             pos += 1
         if pos != end or size & 1:
@@ -219,30 +219,30 @@ def _outline(data: Buffer, count: int) -> Generator[Outline, None, int]:
         size = data[pos]
         pos += 1
         if size >= 0x80:
-            size, pos = _read_zigzag(data, pos - 1)
+            size, pos = read_zigzag(data, pos - 1)
         end = pos + (size >> 1)
         time = data[pos + 1]
         pos += 2
         if time >= 0x80:
-            time, pos = _read_zigzag(data, pos - 1, 64)
+            time, pos = read_zigzag(data, pos - 1, 64)
         offset = data[pos]
         pos += 1
         if offset >= 0x80:
-            offset, pos = _read_zigzag(data, pos - 1)
+            offset, pos = read_zigzag(data, pos - 1)
         key = data[pos]
         pos += 1
         if key >= 0x80:
-            key, pos = _read_zigzag(data, pos - 1)
+            key, pos = read_zigzag(data, pos - 1)
         pos += key >> 1
         if key & 1:
-            _null(key, pos)
+            null_field(key, pos)
         value = data[pos]
         pos += 1
         if value >= 0x80:
-            value, pos = _read_zigzag(data, pos - 1)
+            value, pos = read_zigzag(data, pos - 1)
         pos += value >> 1
         if value & 1:
-            _null(value, pos)
+            null_field(value, pos)
         pos = _pass_headers(data, pos, end) if data[pos] else pos + 1
         if pos != end or size & 1:
             raise WireError(f"record {index} says it ends at byte {end} of the records, its fields at {pos}")
@@ -256,24 +256,24 @@ def _pass_headers(data: Buffer, pos: int, end: int) -> int:
         length = data[pos]
         pos += 1
         if length >= 0x80:
-            length, pos = _read_zigzag(data, pos - 1)
+            length, pos = read_zigzag(data, pos - 1)
         if length & 1:
             raise WireError(f"a header before byte {pos} of the records has no key")
         pos += length >> 1
         length = data[pos]
         pos += 1
         if length >= 0x80:
-            length, pos = _read_zigzag(data, pos - 1)
+            length, pos = read_zigzag(data, pos - 1)
         pos += length >> 1
         if length & 1:
-            _null(length, pos)
+            null_field(length, pos)
     return pos
 
 
 _new = tuple.__new__  # a named tuple of fields that are known to be right, without its constructor
 
 
-def _null(length: int, pos: int) -> bytes | None:
+def null_field(length: int, pos: int) -> bytes | None:
     """An odd length is negative; only -1, which is 1 in zig-zag, has a meaning."""
     if length != 1:
         raise WireError(f"a field before byte {pos} of the records says it has {-(length + 1 >> 1)} bytes")
@@ -284,20 +284,20 @@ def _header_count(data: Buffer, pos: int, end: int) -> tuple[int, int]:
     count = data[pos]
     pos += 1
     if count >= 0x80:
-        count, pos = _read_zigzag(data, pos - 1)
+        count, pos = read_zigzag(data, pos - 1)
     if count & 1 or count > end - pos:  # a header has two bytes at least, and the count is still doubled
         raise WireError(f"{count >> 1} headers cannot stand in {end - pos} bytes")
     return count >> 1, pos
 
 
-def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[RecordHeader], int]:
+def read_headers(data: bytes, pos: int, end: int) -> tuple[list[RecordHeader], int]:
     count, pos = _header_count(data, pos, end)
     headers = []
     for _ in range(count):
         length = data[pos]
         pos += 1
         if length >= 0x80:
-            length, pos = _read_zigzag(data, pos - 1)
+            length, pos = read_zigzag(data, pos - 1)
         if length & 1:
             raise WireError(f"a header before byte {pos} of the records has no key")
         start = pos
@@ -306,10 +306,10 @@ def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[RecordHeader], 
         length = data[pos]
         pos += 1
         if length >= 0x80:
-            length, pos = _read_zigzag(data, pos - 1)
+            length, pos = read_zigzag(data, pos - 1)
         start = pos
         pos += length >> 1
-        value = _null(length, pos) if length & 1 else data[start:pos]
+        value = null_field(length, pos) if length & 1 else data[start:pos]
         headers.append(_new(RecordHeader, (key, value)))
     return headers, pos
 
@@ -402,7 +402,7 @@ def read_records(buf: Buffer, pos: int = 0, budget: int = DEFAULT_BUDGET) -> lis
 def check_records(buf: Buffer, pos: int = 0, *, keys: bool = False, budget: int = DEFAULT_BUDGET) -> None:
     """Raise unless the records are what a produced batch's header says, with a key each where `keys` asks so.
 
-    InvalidRecordError or InvalidRecordsError, which tells the single records at fault, is what to answer.
+    InvalidRecordError or InvalidRecordsError, which lists the invalid records, is the error to answer with.
     """
     try:
         to_the_end(check_in_steps(buf, pos, keys=keys, budget=budget))

@@ -13,7 +13,8 @@ fields with keyword-only arguments; at run time the class has slots and nothing 
 default must be given when the struct is built.
 
 Versions an attribute does not exist in: encoding leaves it out, decoding sets the default.
-A tagged field is left out when it has its default value; a tagged struct is None when absent.
+A tagged field is left out when it has its default value; a tagged struct is None when absent. One that may be
+null is always written, because Kafka takes an absent one for an empty struct.
 """
 
 from collections.abc import Mapping

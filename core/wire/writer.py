@@ -117,11 +117,12 @@ class _Writer:
         elif isinstance(kind, Array):
             self.array(kind, nullable, expression)
         elif isinstance(kind, type):
-            self.nested(kind, nullable, expression)
+            self.nested(kind, nullable, expression, tagged=declared.tag is not None)
         else:
             self.blob(kind, nullable, expression)
 
-    def nested(self, cls: type[Struct], nullable: bool, expression: str) -> None:
+    def nested(self, cls: type[Struct], nullable: bool, expression: str, *, tagged: bool) -> None:
+        """A struct; null is -1 in its place, in tagged fields 0."""
         out = self.out
         name = expression
         if "." in expression:
@@ -132,7 +133,7 @@ class _Writer:
             return
         self.flush()
         with out.block(f"if {name} is None:"):
-            out.line(r"out += b'\xff'")
+            out.line(r"out += b'\0'" if tagged else r"out += b'\xff'")
         with out.block("else:"):
             out.line(r"out += b'\x01'")
             self.struct(cls, name)
@@ -225,7 +226,10 @@ class _Writer:
         out.line(f"{outer} += {uvarint_bytes(declared.tag or 0)!r} + uvarint(len(out)) + out; out = {outer}")
 
     def differs(self, declared: Field, local: str) -> str:
-        """Whether a tagged field has another value than its default."""
+        """Whether a tagged field has another value than its default. Kafka's default of a struct is an empty one, so
+        null is written where it may be."""
+        if isinstance(declared.type, type) and self.version in declared.nullable:
+            return "True"
         default = declared.default
         if default is None:
             return f"{local} is not None"

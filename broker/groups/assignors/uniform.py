@@ -12,7 +12,7 @@ from rookery.broker.groups.consumer.member import Place
 
 ROUNDS_MAX = 16
 """Of balancing: subscriptions that overlap in part may need many, each of which helps less."""
-NOBODY = -1
+UNOWNED = -1
 
 
 def assign(spec: GroupSpec) -> Assignment:
@@ -73,7 +73,7 @@ class _Balance:
                 if topic_id in self._subscribers:
                     self._subscribers[topic_id].append(number)
         self._owners: dict[UUID, list[int]] = {
-            topic_id: [NOBODY] * count for topic_id, count in spec.topics.items() if self._subscribers[topic_id]
+            topic_id: [UNOWNED] * count for topic_id, count in spec.topics.items() if self._subscribers[topic_id]
         }
 
     def assign(self) -> Assignment:
@@ -107,7 +107,7 @@ class _Balance:
 
     def _hand_out(self, topic_id: UUID) -> None:
         owners = self._owners[topic_id]
-        missing = [index for index, owner in enumerate(owners) if owner == NOBODY]
+        missing = [index for index, owner in enumerate(owners) if owner == UNOWNED]
         if missing:
             levels = _Levels(self._subscribers[topic_id], self._load)
             for index in missing:
@@ -115,7 +115,7 @@ class _Balance:
 
     def _give(self, owners: list[int], index: int, to: int) -> None:
         before = owners[index]
-        if before != NOBODY:
+        if before != UNOWNED:
             self._load[before] -= 1
         owners[index] = to
         self._load[to] += 1

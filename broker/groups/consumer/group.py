@@ -1,20 +1,18 @@
 """One group of the consumer protocol (KIP-848): the coordinator assigns, members follow one by one.
 
-Three epochs tell where everybody stands. The group's epoch rises when a member comes, goes or changes its subscription,
-or when its topics change. The assignment epoch is the group epoch for which the target was computed last. A member's
-epoch is that of the target it has reached; `reconcile` takes it there. So nobody stops for a rebalance: a member only
-gives up what is meant for another, and goes on with the rest.
+Three epochs describe the state of a rebalance. The group's epoch rises when a member comes, goes or changes its
+subscription, or when its topics change. The assignment epoch is the group epoch for which the target was computed last.
+A member's epoch is that of the target it has reached; `reconcile` takes it there. So no member stops for a rebalance:
+it only gives up what is meant for another, and continues with the rest.
 
 All that outlasts the coordinator is in `stored`, which only records of the log change. In memory alone are the
-deadlines: of the session of each member, of members that have partitions to give up, and of those that were told to
-join again.
+deadlines: of the session of each member, of members that have partitions to give up, and of those that have to
+rejoin.
 """
 
-from collections.abc import Callable, Iterable, Sequence, Set
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Set
 from uuid import UUID
 
-from rookery.broker.groups.consumer.history import Event, History
 from rookery.broker.groups.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -26,14 +24,15 @@ from rookery.broker.groups.consumer.member import (
     Place,
     Places,
     by_topic,
-    places_of,
+    reconcile,
 )
-from rookery.broker.groups.consumer.reconcile import reconcile
 from rookery.broker.groups.consumer.records import ConsumerRecord, Kind, MemberValue, RegexValue
 from rookery.broker.groups.consumer.regex import compiled
+from rookery.broker.groups.consumer.request import Client, Sees, owned_of
 from rookery.broker.groups.consumer.stored import Draft, Stored, tombstones
 from rookery.broker.groups.consumer.target import Subscriptions, Topics, compute, preferred_assignor
 from rookery.broker.groups.group_state import ConsumerOptions, GroupState
+from rookery.broker.groups.history import Event, History
 from rookery.broker.groups.members import Identity
 from rookery.broker.groups.offsets import Offsets
 from rookery.broker.groups.records import NO_TIMESTAMP
@@ -43,12 +42,10 @@ from rookery.core.errors import (
     FencedMemberEpochError,
     GroupMaxSizeReachedError,
     IllegalGenerationError,
-    InvalidRequestError,
     KafkaError,
     StaleMemberEpochError,
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
-    UnsupportedAssignorError,
     UnsupportedVersionError,
 )
 from rookery.core.wire.apis.consumer_group_heartbeat import (
@@ -62,13 +59,6 @@ REGEX_PAUSE_MS = 10_000
 """Topics are not matched again sooner than this: each match looks at all of them."""
 EPOCH_COMMITS_FROM = 9
 """Members commit in their epoch from this version of OffsetCommit on."""
-
-
-class Client(NamedTuple):
-    """Whose request it is."""
-
-    id: str
-    host: str
 
 
 class ConsumerGroup:
@@ -105,13 +95,17 @@ class ConsumerGroup:
         self._revoke_by: dict[str, tuple[int, int]] = {}
         """Until when members have to give up partitions, with the epoch in which they are."""
         self.join_by: dict[str, int] = {}
-        """Until when members of the classic protocol that were told to join again have to do so, or to sync."""
+        """Until when members of the classic protocol have to rejoin, or to sync."""
         self._unsettled: set[str] = set()
         """Members whose record changed since deadlines were set last."""
         self._settled = True  # nothing changed since then: most heartbeats need not look at all members
         self._due: int | None = None
 
     # --- what others may know ---------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        return self.stored.epoch
 
     @property
     def members(self) -> dict[str, Member]:
@@ -170,6 +164,11 @@ class ConsumerGroup:
         if self.stored.regexes or not names.isdisjoint(self.subscribed_topics):
             self._stale = True
 
+    def rights_changed(self) -> None:
+        """Clients may see other topics than before."""
+        if self.stored.regexes:
+            self._stale = True
+
     # --- the log ----------------------------------------------------------------------------------------------
 
     def replay(self, record: ConsumerRecord) -> None:
@@ -185,7 +184,7 @@ class ConsumerGroup:
         partitions."""
         if self._settled:
             return
-        for id in self._unsettled:
+        for id in sorted(self._unsettled):
             member = self.stored.members.get(id)
             if member is None:
                 self._sessions.pop(id, None)
@@ -221,7 +220,7 @@ class ConsumerGroup:
         draft = Draft(self.id, self.stored)
         before = self._joined(draft, request, client) if request.member_epoch == JOIN_EPOCH else self._known(request)
         about = self._about(draft, before, request, client)
-        after = self.advance(draft, before, about, owned_of(request), now)
+        after = self.advance(draft, before, about, owned_of(request), now, client.sees)
         if before.id in self.stored.members:
             self.alive(before, now)
         step.records += draft.records
@@ -283,7 +282,7 @@ class ConsumerGroup:
         if said == current.epoch:
             return member
         owned = owned_of(request)
-        # The answer that told the new epoch may be lost. If so the member has nothing it should not have.
+        # The answer with the new epoch may be lost. If so the member has nothing it should not have.
         if said == current.previous_epoch < current.epoch and owned is not None and owned.issubset(current.assigned):
             return member
         raise FencedMemberEpochError(
@@ -334,7 +333,7 @@ class ConsumerGroup:
     def _answer(
         self, request: ConsumerGroupHeartbeatRequest, before: Member, after: Member
     ) -> ConsumerGroupHeartbeatResponse:
-        """The assignment is told to who joins, to who says everything, and when it changed."""
+        """The answer has the assignment for a member that joins or sends all fields, and when it changed."""
         full = request.member_epoch == JOIN_EPOCH or (
             request.rebalance_timeout_ms != -1
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -358,16 +357,22 @@ class ConsumerGroup:
     # --- what a change brings about ---------------------------------------------------------------------------
 
     def advance(
-        self, draft: Draft, member: Member, about: MemberValue, owned: Places | None, now: Instant
+        self,
+        draft: Draft,
+        member: Member,
+        about: MemberValue,
+        owned: Places | None,
+        now: Instant,
+        sees: Sees | None = None,
     ) -> Member:
         """Take in what a member says of itself, assign anew if that is due, and take it one step towards its
-        target."""
+        target. Without `sees` no regular expression is matched again."""
         stored = draft.stored
         if about != member.about or member.id not in stored.members:
             draft.add(Kind.MEMBER, member.id, about)
         # Epoch 0 is for who joins: a group whose first member subscribes to nothing leaves it as well.
         changed = stored.epoch == JOIN_EPOCH or _subscription(about) != _subscription(member.about)
-        matched = self._resolve(draft, now)
+        matched = self._resolve(draft, now, sees)
         if changed or self._stale:
             self._bump(draft, must=changed, matched=matched)
         self._assign(draft, now)
@@ -384,9 +389,9 @@ class ConsumerGroup:
             self.history.moved(member.id, current, moved)
         return stored.members[member.id]
 
-    def _resolve(self, draft: Draft, now: Instant) -> bool:
-        """Match a regular expression that is new, and all of them when topics changed; drop those nobody uses. Returns
-        whether they are up to date."""
+    def _resolve(self, draft: Draft, now: Instant, sees: Sees | None) -> bool:
+        """Match a regular expression that is new, and all of them when topics changed, for who is there to see them;
+        drop those nobody uses. Returns whether they are up to date."""
         stored = draft.stored
         used = {used for member in stored.members.values() if (used := member.about.subscribed_topic_regex)}
         for regex in sorted(stored.regexes.keys() - used):
@@ -394,18 +399,19 @@ class ConsumerGroup:
         up_to_date = True
         for regex in sorted(used):
             known = stored.regexes.get(regex)
-            if known is None or (self._stale and not 0 <= now.wall_ms - known.timestamp < REGEX_PAUSE_MS):
-                self._match(draft, regex, now)
+            is_due = known is None or (self._stale and not 0 <= now.wall_ms - known.timestamp < REGEX_PAUSE_MS)
+            if is_due and sees is not None:
+                self._match(draft, regex, now, sees)
             else:
                 up_to_date = up_to_date and not self._stale
         return up_to_date
 
-    def _match(self, draft: Draft, regex: str, now: Instant) -> None:
+    def _match(self, draft: Draft, regex: str, now: Instant, sees: Sees) -> None:
         try:
             matches = compiled(regex)
         except KafkaError:
             return  # another release wrote it into the log: it matches nothing here
-        topics = sorted(filter(matches, self._topics.names()))
+        topics = sorted(name for name in self._topics.names() if matches(name) and sees(name))
         known = draft.stored.regexes.get(regex)
         if known is None or list(known.topics) != topics:
             draft.add(Kind.REGEX, regex, RegexValue(topics=topics, version=0, timestamp=now.wall_ms))
@@ -431,7 +437,10 @@ class ConsumerGroup:
         before = dict(stored.targets)
         targets = compute(stored.members, before, subscriptions, assignor)
         draft.set_targets(targets, stored.epoch, now.wall_ms)
-        self.history.assigned(stored.epoch, before, targets)
+        self.history.assigned(before, targets, self._name)
+
+    def _name(self, place: Place) -> str:
+        return f"{self._topics.name_of(place.topic_id) or place.topic_id}-{place.partition}"
 
     def _target_of(self, draft: Draft, id: str) -> Places:
         """While a new target is due, topics that the member no longer subscribes to are none of its old one."""
@@ -469,7 +478,7 @@ class ConsumerGroup:
         for id, reason in sorted(reasons.items()):
             draft.remove(id)
             self.history.add(Event("removed", id, reason))
-        self._resolve(draft, now)
+        self._resolve(draft, now, None)
         self._bump(draft, must=True, matched=False)
         return self._to_classic(draft.stored, now) or Step(list(draft.records))
 
@@ -505,7 +514,7 @@ class ConsumerGroup:
         return step
 
     def alive(self, member: Member, now: Instant) -> None:
-        """The member was heard of: its session begins anew."""
+        """The member sent a request: its session begins anew."""
         classic = member.about.classic
         session_ms = self._options().session_timeout_ms if classic is None else classic.session_timeout_ms
         self._sessions[member.id] = self.by(now.ms + session_ms)
@@ -564,36 +573,6 @@ class ConsumerGroup:
 
 
 ToClassic = Callable[[ConsumerGroup, Stored, Instant], Step | None]
-
-
-def owned_of(request: ConsumerGroupHeartbeatRequest) -> Places | None:
-    return None if request.topic_partitions is None else places_of(request.topic_partitions)
-
-
-def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]) -> None:
-    """Raise for a request that cannot be meant, whatever the group."""
-    epoch = request.member_epoch
-    for name, text in (("group id", request.group_id), ("instance id", request.instance_id), ("rack", request.rack_id)):
-        if text == "":
-            raise InvalidRequestError(f"the {name} is empty")
-    if not request.member_id and (epoch != JOIN_EPOCH or version > 0):
-        raise InvalidRequestError("the member id is empty")
-    if epoch < STATIC_LEAVE_EPOCH:
-        raise InvalidRequestError(f"{epoch} is no member epoch")
-    if epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
-        raise InvalidRequestError("only a static member can leave for a while: the instance id is missing")
-    if epoch == JOIN_EPOCH:
-        if request.rebalance_timeout_ms == -1:
-            raise InvalidRequestError("who joins has to say its rebalance timeout")
-        if request.topic_partitions is None or len(request.topic_partitions) > 0:
-            raise InvalidRequestError("who joins has to say that it has no partitions")
-        # Nothing is a subscription too: that of a client whose own pattern matches no topic yet.
-        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise InvalidRequestError("who joins has to say what it subscribes to")
-    if request.server_assignor is not None and request.server_assignor not in assignors:
-        raise UnsupportedAssignorError(
-            f"there is no assignor {request.server_assignor!r}; group.consumer.assignors has {', '.join(assignors)}"
-        )
 
 
 def _subscription(about: MemberValue) -> tuple[frozenset[str], str]:

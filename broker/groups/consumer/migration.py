@@ -8,8 +8,7 @@ the last member of the new protocol is gone, the rest become a classic group aga
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from rookery.broker.groups.consumer.group import Client, ConsumerGroup
-from rookery.broker.groups.consumer.history import Event
+from rookery.broker.groups.consumer.group import ConsumerGroup
 from rookery.broker.groups.consumer.member import (
     NOTHING,
     Current,
@@ -25,10 +24,12 @@ from rookery.broker.groups.consumer.records import (
     Kind,
     MemberValue,
 )
+from rookery.broker.groups.consumer.request import Client
 from rookery.broker.groups.consumer.stored import Draft, Stored, tombstones
 from rookery.broker.groups.consumer.target import NO_HASH, Topics
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.group_state import GroupOptions
+from rookery.broker.groups.history import Event
 from rookery.broker.groups.joining import Join, not_joined
 from rookery.broker.groups.members import Identity, Protocols
 from rookery.broker.groups.members import Member as ClassicMember
@@ -82,7 +83,7 @@ def upgraded(group: Group, options: GroupOptions, topics: Topics) -> Draft:
     owners: set[Place] = set()
     held = {}
     for id, _, places in converted:
-        held[id] = places - owners  # members that assign themselves may be wrong; one of them is told to let go
+        held[id] = places - owners  # members that assign themselves may be wrong; one of them has to give up
         owners |= places
     draft.set_targets(held, group.generation, 0)
     for id, places in held.items():

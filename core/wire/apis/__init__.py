@@ -66,6 +66,7 @@ from rookery.core.wire.apis.share_acknowledge import SHARE_ACKNOWLEDGE
 from rookery.core.wire.apis.share_fetch import SHARE_FETCH
 from rookery.core.wire.apis.share_group_describe import SHARE_GROUP_DESCRIBE
 from rookery.core.wire.apis.share_group_heartbeat import SHARE_GROUP_HEARTBEAT
+from rookery.core.wire.apis.streams_group_heartbeat import STREAMS_GROUP_HEARTBEAT
 from rookery.core.wire.apis.sync_group import SYNC_GROUP
 from rookery.core.wire.apis.txn_offset_commit import TXN_OFFSET_COMMIT
 from rookery.core.wire.apis.unregister_broker import UNREGISTER_BROKER
@@ -138,6 +139,7 @@ ALL: tuple[Api[Any, Any], ...] = (
     SHARE_GROUP_DESCRIBE,
     SHARE_FETCH,
     SHARE_ACKNOWLEDGE,
+    STREAMS_GROUP_HEARTBEAT,
     DESCRIBE_SHARE_GROUP_OFFSETS,
     ALTER_SHARE_GROUP_OFFSETS,
     DELETE_SHARE_GROUP_OFFSETS,

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (69): groups of the new consumer protocol; v1 tells a member's type."""
+"""ConsumerGroupDescribe (69): groups of the new consumer protocol; v1 adds the member's type."""
 
 from collections.abc import Sequence
 from uuid import UUID

@@ -1,6 +1,6 @@
 """DescribeGroups (15): state and members of classic groups.
 
-v3 adds authorized operations, v4 static members, v6 tells an unknown group from a dead one.
+v3 adds authorized operations, v4 static members, v6 an error for an unknown group (before: a dead one).
 """
 
 from collections.abc import Sequence

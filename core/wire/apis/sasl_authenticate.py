@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36): one step of a SASL exchange; v1 tells how long the session lives."""
+"""SaslAuthenticate (36): one step of a SASL exchange; v1 adds the session's lifetime."""
 
 from rookery.core.wire.api import Api
 from rookery.core.wire.schema import Bytes, Int16, Int64, String, Struct, field

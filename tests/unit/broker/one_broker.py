@@ -18,27 +18,27 @@ from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.quotas.usage import Window
-from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partition import Partition, SingleBroker
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.replica_state import Proposal
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.waiters import Waiters
+from rookery.broker.server.access import Guard
 from rookery.broker.server.request_metrics import TopicMetrics
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
 from rookery.broker.transactions.coordinator import TransactionCoordinator
 from rookery.broker.transactions.verification import Verification
 from rookery.controller.settings import ControllerSettings
-from rookery.controller.state.brokers import Liveness
+from rookery.controller.state.brokers import Liveness, allocate_producer_ids
 from rookery.controller.state.decision import Decision
 from rookery.controller.state.defaults import Defaults
-from rookery.controller.state.producer_ids import allocate_producer_ids
 from rookery.controller.table import HANDLERS, Facts
 from rookery.core.clock import Clock, Scheduler, SystemClock
 from rookery.core.config import node
-from rookery.core.config.defaults import topic_defaults, topic_settings
 from rookery.core.config.listeners import Endpoint, Listener
 from rookery.core.config.options import Settings
+from rookery.core.config.topic import topic_defaults, topic_settings
 from rookery.core.disk import Disk
 from rookery.core.metadata import image as images
 from rookery.core.metadata import requests as q
@@ -152,7 +152,10 @@ class OneBroker:
         server: ServerSettings | None = None,
         network: Network | None = None,
         scheduler: Scheduler | None = None,
+        guard: Guard | None = None,
     ) -> None:
+        """With `guard` it has an authorizer."""
+        self.guard = guard
         self.settings = Settings(node.TABLE).having(config or {})
         self.clock = clock or SystemClock()
         self.disk = disk or MemoryDisk(Random(1))
@@ -160,6 +163,7 @@ class OneBroker:
         self.random = Random(7)
         self.cluster = OneNodeCluster(self.random)
         self.partitions = Partitions()
+        self.brokers = SingleBroker()
         self.storage = OneFolder(self.disk, self.folder, self.partitions)
         self.waiters: Waiters[Partition] = Waiters(scheduler or asyncio.get_running_loop())
         self.topic_metrics = TopicMetrics()
@@ -211,6 +215,8 @@ class OneBroker:
             self.client_quotas,
             self.verification,
             self._propose_isr,
+            session_lasts=lambda: self.brokers.session_lasts,
+            authorizes=guard is not None,
         )
         self.server = Server(
             [Listener(LISTENER, end, end, "PLAINTEXT")],
@@ -219,6 +225,7 @@ class OneBroker:
             network or SocketNetwork(),
             self.metrics,
             quotas=self.client_quotas,
+            guard=guard,
         )
         self.cluster.on_changes = self._follow
 
@@ -251,6 +258,10 @@ class OneBroker:
         for partition in self.partitions:
             partition.log.close()
 
+    def strand(self) -> None:
+        """From now on neither the controller nor a follower is heard."""
+        self.brokers.session_ms, self.brokers.session_lasts = -1, False
+
     def partition(self, topic: str, index: int = 0) -> Partition:
         found = self.partitions.named(topic, index)
         assert found is not None, f"{topic}-{index} is not here"
@@ -258,6 +269,8 @@ class OneBroker:
 
     def _follow(self, changes: Changes) -> None:
         image = changes.after
+        if self.guard is not None:
+            self.guard.on_changes(changes)
         wanted = {(topic.id, index) for topic, index, _ in image.partitions()}
         for partition in list(self.partitions):
             if (partition.topic_id, partition.index) not in wanted:
@@ -286,6 +299,7 @@ class OneBroker:
             TopicSettings.of(settings, check_records=check),
             node_id=NODE_ID,
             wake=self.waiters.wake,
+            brokers=self.brokers,
         )
         self.partitions.add(partition)
         return partition

@@ -131,6 +131,7 @@ class QuietBroker(OneBroker):
             self.server.requests,
             self.scheduler.time,
             self.server.quotas,
+            guard=self.guard,
         )
         self.register(9092)
         self._serving = [asyncio.get_running_loop().create_task(self.transactions.ids.serve())]

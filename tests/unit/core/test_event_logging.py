@@ -44,3 +44,21 @@ def test_a_bug_is_logged_with_its_traceback() -> None:
         event_logging.get_logger("x").exception("bug", error, where="here")
     line = json.loads(out.getvalue())
     assert "RuntimeError: boom" in line["traceback"]
+
+
+def test_lines_that_strangers_cause_are_few_and_the_next_says_how_many_had_none() -> None:
+    out, now = io.StringIO(), 0.0
+    event_logging.configure(style="json", to=out)
+    sparing = event_logging.SparingLogger(event_logging.get_logger("broker.server"), lambda: now)
+    for _ in range(1000):
+        sparing.warning("connection.refused", listener="A", peer="10.0.0.1")
+    sparing.warning("connection.refused", listener="B", peer="10.0.0.2")
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["listener"] for line in lines] == ["A"] * 10 + ["B"]
+    now = 1.0
+    for _ in range(5):
+        sparing.warning("connection.refused", listener="A", peer="10.0.0.1")
+    added = [json.loads(line) for line in out.getvalue().splitlines()][11:]
+    assert [line["others_before"] for line in added] == [990]
+    assert sparing.counts("connection.refused") == {"A": 1005, "B": 1}
+    assert sparing.counts("connection.dropped") == {}

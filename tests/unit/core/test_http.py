@@ -1,10 +1,14 @@
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from rookery.core.net.http import CONNECTIONS_MAX, HttpServer, Page, Query
+from rookery.core.net.tls import read_tls, server_context
+from tests.certificates import Authority
 
 
 async def hello(query: Query) -> Page:
@@ -112,4 +116,72 @@ async def test_who_is_about_to_be_answered_is_not_closed_for_others() -> None:
             assert await ask(http, GET) == b""
         go.set()
         assert all(b"done" in answer for answer in await asyncio.gather(*work))
+    await http.stop()
+
+
+TOKEN = "a token"
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "status"),
+    [
+        (b"/hello", b"", b"401 Unauthorized"),
+        (b"/hello", b"authorization: Bearer wrong\r\n", b"401 Unauthorized"),
+        (b"/hello", b"authorization: Basic YSB0b2tlbg==\r\n", b"401 Unauthorized"),
+        (b"/nothing", b"", b"401 Unauthorized"),
+        (b"/hello", b"Authorization: bearer a token\r\n", b"200 OK"),
+        (b"/readyz", b"", b"200 OK"),
+    ],
+)
+async def test_a_token_is_asked_for(path: bytes, line: bytes, status: bytes) -> None:
+    http = HttpServer("127.0.0.1", 0, {"/hello": hello, "/readyz": hello}, token=TOKEN)
+    await http.start()
+    answer = await ask(http, b"GET " + path + b" HTTP/1.1\r\n" + line + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert (b"www-authenticate: Bearer" in answer) == (status[:3] == b"401")
+    await http.stop()
+
+
+async def test_over_tls_with_the_certificate_of_the_moment(tmp_path: Path) -> None:
+    old, new = Authority(tmp_path / "old"), Authority(tmp_path / "new")
+    now = [server_context(read_tls({"ssl.keystore.location": str(old.issue("http", "127.0.0.1"))}))]
+    http = HttpServer("127.0.0.1", 0, {"/hello": hello}, tls=lambda: now[0])
+    await http.start()
+
+    async def trusting(authority: Authority) -> bytes:
+        context = ssl.create_default_context(cafile=str(authority.path))
+        async with asyncio.timeout(30):
+            reader, writer = await asyncio.open_connection("127.0.0.1", http.port, ssl=context)
+            writer.write(b"GET /hello HTTP/1.1\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+            return answer
+
+    assert b"200 OK" in await trusting(old)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await trusting(new)
+    now[0] = server_context(read_tls({"ssl.keystore.location": str(new.issue("http", "127.0.0.1"))}))
+    assert b"200 OK" in await trusting(new)
+    assert b"200 OK" not in await ask(http, b"GET /hello HTTP/1.1\r\n\r\n")
+    await http.stop()
+
+
+async def test_handshakes_that_never_begin_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rookery.core.net.http._Door.handshake_timeout_s", 600.0)
+    authority = Authority(tmp_path)
+    served = server_context(read_tls({"ssl.keystore.location": str(authority.issue("http", "127.0.0.1"))}))
+    http = HttpServer("127.0.0.1", 0, {"/livez": hello}, tls=lambda: served)
+    await http.start()
+    silent = [await asyncio.open_connection("127.0.0.1", http.port) for _ in range(2 * CONNECTIONS_MAX)]
+    context = ssl.create_default_context(cafile=str(authority.path))
+    async with asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection("127.0.0.1", http.port, ssl=context)
+        writer.write(b"GET /livez HTTP/1.1\r\n\r\n")
+        assert b"200 OK" in await reader.read()
+        with suppress(ConnectionResetError):
+            assert await silent[0][0].read() == b"", "the first of them made place"
+    for _, each in (*silent, (reader, writer)):
+        each.close()
     await http.stop()

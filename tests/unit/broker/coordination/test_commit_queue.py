@@ -24,6 +24,8 @@ class FakeLog:
 class FakePartition:
     """As much of a partition as the queue looks at."""
 
+    stranded = False
+
     def __init__(self) -> None:
         self.log = FakeLog()
         self.topic_partition = TopicPartition("__consumer_offsets", 0)
@@ -87,6 +89,21 @@ def test_what_is_not_committed_in_time_is_refused() -> None:
     assert later.waiting
     setup.commit(5)
     assert later.response == "later"
+
+
+def test_who_waits_at_a_broker_that_is_cut_off_is_told() -> None:
+    setup = Setup()
+    setup.partition.log.end_offset = 5
+    waiting = [setup.give(number) for number in range(2)]
+    setup.partition.stranded = True
+    setup.commit(4)
+    assert [caller.response for caller in waiting] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    assert setup.waiters.size("Coordinator") == 0
+    setup.partition.stranded = False
+    later = setup.give("later")
+    setup.commit(5)
+    assert later.response == "later"
+    assert [caller.answers for caller in waiting] == [1, 1]
 
 
 def test_the_last_of_several_has_its_whole_time() -> None:

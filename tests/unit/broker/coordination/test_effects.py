@@ -1,15 +1,22 @@
 """Effects leave a shard when the records that justify them are committed, and not before."""
 
+import logging
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rookery.broker.coordination.commit_queue import CommitQueue
-from rookery.broker.coordination.shard import Shard
+from rookery.broker.coordination.shard import REPORT_AGAIN_S, Shard
 from rookery.broker.coordination.step import Instant, Step
 from rookery.broker.replication.waiters import Waiters
-from rookery.core.errors import ErrorCode, KafkaError, NotEnoughReplicasError, NotLeaderOrFollowerError
+from rookery.core.errors import (
+    ErrorCode,
+    KafkaError,
+    MessageTooLargeError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+)
 from rookery.core.testing.clock import ManualClock
 from rookery.core.types import TopicPartition
 from tests.unit.broker.coordination.by_hand import ByHand
@@ -20,6 +27,8 @@ TIMEOUT_S = 5.0
 
 class FakePartition:
     """A log that takes batches and is committed by hand."""
+
+    stranded = False
 
     def __init__(self) -> None:
         config = SimpleNamespace(max_message_bytes=1000)
@@ -67,8 +76,9 @@ class Setup:
         self.commits = CommitQueue(self.waiters, partition, TIMEOUT_S, self.time.time, self.done.append)
         self.state = Words()
         self.lost = 0
+        self.clock = ManualClock()
         self.shard: Shard[str] = Shard(
-            partition, 1, self.state, lambda word: (b"", word.encode()), self.commits, ManualClock(),
+            partition, 1, self.state, lambda word: (b"", word.encode()), self.commits, self.clock,
             on_lost=self._lose,
         )  # fmt: skip
 
@@ -160,6 +170,29 @@ def test_what_is_not_written_has_no_effect(failure: KafkaError, lost: int) -> No
     setup.commit(1)
     assert (setup.done, setup.lost) == ([], lost)
     assert caller.response is failure.code
+
+
+def test_failing_writes_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    setup = Setup()
+
+    def logged(write: int) -> list[str]:
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            for _ in range(write):
+                setup.say()
+        return [record.getMessage().split()[0] for record in caplog.records]
+
+    failed, resumed = "coordinator.write.failed", "coordinator.write.resumed"
+    setup.partition.failure = NotEnoughReplicasError("too few")
+    assert logged(write=100) == [failed]
+    setup.clock.advance(REPORT_AGAIN_S)
+    assert logged(write=100) == [failed]
+    setup.partition.failure = MessageTooLargeError("too long")
+    assert logged(write=2) == [failed], "another reason is reported too"
+    setup.partition.failure = None
+    assert logged(write=2) == [resumed]
+    setup.partition.failure = NotEnoughReplicasError("too few")
+    assert logged(write=2) == [failed]
 
 
 class Broken(Caller):

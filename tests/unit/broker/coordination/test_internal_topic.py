@@ -1,18 +1,24 @@
 """Who coordinates what, and how clients learn of it."""
 
+from uuid import UUID
+
 import pytest
 
 from rookery.broker.coordination.internal_topic import java_hash, partition_for
 from rookery.core.errors import ErrorCode
+from rookery.core.metadata.image import Endpoint
+from rookery.core.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from rookery.core.net.connection import Connection
 from rookery.core.wire.apis.find_coordinator import (
     FIND_COORDINATOR,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from tests.unit.broker.one_broker import NODE_ID, OneBroker, running_broker
+from rookery.core.wire.apis.metadata import METADATA, MetadataRequest
+from tests.unit.broker.one_broker import LISTENER, NODE_ID, OneBroker, running_broker
 from tests.unit.broker.waiting import until
 
+OTHER = NODE_ID + 1
 ONE = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "5"}
 
 
@@ -82,3 +88,42 @@ async def test_the_topic_is_not_made_with_fewer_replicas_than_asked_for() -> Non
             answer = await find(broker, 2, "g")
             assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert broker.cluster.image.topic("__consumer_offsets") is None
+
+
+async def test_a_broker_that_is_cut_off_names_the_other_replicas() -> None:
+    """As coordinators in place of itself. As leader it still names itself: perhaps the others are dead, and it is the
+    only one that can be read."""
+    async with running_broker(config=ONE) as broker:
+        await find(broker, 4, "g")
+        await until(lambda: broker.cluster.image.topic("__consumer_offsets"))
+        topic = broker.cluster.image.topic("__consumer_offsets")
+        assert topic is not None
+        other = Endpoint(LISTENER, "127.0.0.1", 1, "PLAINTEXT")
+        both = (NODE_ID, OTHER)
+        broker.cluster.commit(
+            [
+                RegisterBrokerRecord(OTHER, UUID(int=OTHER), (other,), fenced=False),
+                *(PartitionChangeRecord(topic.id, index, isr=both, replicas=both) for index in topic.partitions),
+            ]
+        )
+        assert {await coordinator(broker, key) for key in "abc"} == {NODE_ID}
+        assert await leaders(broker) == {NODE_ID}
+        broker.strand()
+        assert {await coordinator(broker, key) for key in "abc"} == {OTHER}
+        assert await leaders(broker) == {NODE_ID}
+        broker.brokers.session_lasts = True
+        assert {await coordinator(broker, key) for key in "abc"} == {NODE_ID}
+        assert await leaders(broker) == {NODE_ID}
+
+
+async def coordinator(broker: OneBroker, key: str) -> int:
+    return (await find(broker, 6, key)).coordinators[0].node_id
+
+
+async def leaders(broker: OneBroker) -> set[int]:
+    connection = await Connection.open("127.0.0.1", broker.port, client_id="t")
+    try:
+        answer = await connection.request(METADATA, 12, MetadataRequest(topics=None), 10)
+    finally:
+        connection.close()
+    return {each.leader_id for topic in answer.topics for each in topic.partitions}

@@ -23,6 +23,7 @@ from rookery.core.metadata.records import (
     TopicRecord,
 )
 from rookery.core.metadata.requests import CreateTopicsRequest, DeleteTopicsRequest, NewTopic, TopicReference
+from rookery.core.metrics import Metrics
 from rookery.core.wire.batch import batches
 from tests.unit.broker.coordination.test_internal_topic import ONE
 from tests.unit.broker.coordination.test_shards import (
@@ -60,6 +61,11 @@ async def test_nothing_is_loaded_before_the_log_has_been_cut() -> None:
         await cut
         again = await loaded(broker)
         assert again.groups.groups == {}
+        metrics = Metrics()
+        broker.groups.publish_metrics(metrics, "groups_")
+        longest, mean = (metrics.value(f"groups_partition_load_time_{name}") or 0 for name in ("max", "avg"))
+        assert longest >= 50, "the wait for the cut belongs to the time it takes to load"
+        assert longest > mean > 0
 
 
 @pytest.mark.invariant("G5")

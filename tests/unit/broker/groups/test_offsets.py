@@ -477,7 +477,7 @@ def test_the_end_of_a_transaction_concerns_its_groups_alone(driver: Driver) -> N
 
 
 @pytest.mark.invariant("T13")
-def test_pending_offsets_keep_their_group_and_do_not_expire(driver: Driver) -> None:
+def test_13_pending_offsets_keep_their_group_and_do_not_expire(driver: Driver) -> None:
     """KAFKA-19163: a group that has nothing but offsets in a transaction is not an empty one."""
     commits_in_transaction(driver)
     driver.wait(2 * WEEK_MS)
@@ -488,7 +488,7 @@ def test_pending_offsets_keep_their_group_and_do_not_expire(driver: Driver) -> N
 
 
 @pytest.mark.invariant("T13")
-def test_a_group_that_is_deleted_takes_its_pending_offsets_along(driver: Driver) -> None:
+def test_13_a_group_that_is_deleted_takes_its_pending_offsets_along(driver: Driver) -> None:
     commits(driver, 10)
     commits_in_transaction(driver)
     driver.run(delete_group(driver.state, GROUP, Caller()))

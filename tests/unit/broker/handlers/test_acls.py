@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from rookery.broker.handlers import acls as module
-from rookery.broker.handlers.acls import Access, CreateAclsHandler, DeleteAclsHandler, DescribeAclsHandler
+from rookery.broker.handlers.acls import CreateAclsHandler, DeleteAclsHandler, DescribeAclsHandler
+from rookery.broker.server.access import Guard
 from rookery.broker.server.client import Call, Client
 from rookery.broker.server.dispatch import Route
 from rookery.broker.server.request_metrics import RouteMetrics
 from rookery.core.errors import ErrorCode, NotControllerError
 from rookery.core.metadata.requests import Request
 from rookery.core.security.authorizer import Authorizer
+from rookery.core.security.principal import KafkaPrincipal
 from rookery.core.wire.apis.create_acls import AclCreation, CreateAclsRequest
 from rookery.core.wire.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from rookery.core.wire.apis.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -30,17 +32,18 @@ class Rig:
 
     def __init__(self) -> None:
         self.cluster = OneNodeCluster(Random(1))
-        self.access = Access(Authorizer(super_users=frozenset({ADMIN})))
-        self.cluster.on_changes = self.access.on_changes
-        self.create = CreateAclsHandler(self.cluster, self.cluster, self.access)
-        self.delete = DeleteAclsHandler(self.cluster, self.cluster, self.access)
-        self.describe = DescribeAclsHandler(self.cluster, self.access)
+        self.guard = Guard(Authorizer(super_users=frozenset({ADMIN})))
+        self.cluster.on_changes = self.guard.on_changes
+        self.create = CreateAclsHandler(self.cluster, self.cluster)
+        self.delete = DeleteAclsHandler(self.cluster, self.cluster)
+        self.describe = DescribeAclsHandler(self.cluster)
         self.errors: list[str] = []
 
     async def ask(self, handler: Any, request: Any, who: str = ADMIN, host: str = "10.0.0.1") -> Any:
         """The answer, which must be one that can be sent in every version."""
         route = Route(handler, RouteMetrics("test"))
-        answer = await handler.handle(request, Call(route, 3, 0, "c", Client("PLAINTEXT", host, who)))
+        client = Client("PLAINTEXT", host, KafkaPrincipal.parse(who), self.guard)
+        answer = await handler.handle(request, Call(route, 3, 0, "c", client))
         for version in VERSIONS:
             assert route.answer(version, 0, answer)
         self.errors = list(route.metrics.errors)

@@ -13,6 +13,12 @@ from rookery.core.metadata.records import (
     RegisterBrokerRecord,
 )
 from rookery.core.metadata.requests import ListReassignmentsReply, ListReassignmentsRequest
+from rookery.core.wire.apis.alter_user_scram_credentials import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from rookery.core.wire.apis.describe_producers import (
     DESCRIBE_PRODUCERS,
     DescribeProducersRequest,
@@ -82,6 +88,34 @@ async def test_nobody_has_scram_credentials(broker: QuietBroker) -> None:
         ("ann", ErrorCode.RESOURCE_NOT_FOUND),
         ("bob", ErrorCode.DUPLICATE_RESOURCE),
     ]
+
+
+async def test_users_are_described_without_their_keys_after_they_are_set(broker: QuietBroker) -> None:
+    talk = broker.talk()
+    upsertions = [
+        ScramCredentialUpsertion(name=name, mechanism=1, iterations=rounds, salt=b"salt", salted_password=b"p" * 32)
+        for name, rounds in (("ann", 4096), ("bob", 5000), ("eve", 1))
+    ]
+    asked = AlterUserScramCredentialsRequest(deletions=[], upsertions=upsertions)
+    altered = await talk.ask(ALTER_USER_SCRAM_CREDENTIALS, 0, asked)
+    assert {one.user: one.error_code for one in altered.results} == {
+        "ann": ErrorCode.NONE,
+        "bob": ErrorCode.NONE,
+        "eve": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+    }
+    found = await talk.ask(DESCRIBE_USER_SCRAM_CREDENTIALS, 0, DescribeUserScramCredentialsRequest())
+    assert [(one.user, [(i.mechanism, i.iterations) for i in one.credential_infos]) for one in found.results] == [
+        ("ann", [(1, 4096)]),
+        ("bob", [(1, 5000)]),
+    ]
+    gone = AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name=name, mechanism=1) for name in ("ann", "eve")], upsertions=[]
+    )
+    removed = await talk.ask(ALTER_USER_SCRAM_CREDENTIALS, 0, gone)
+    assert {one.user: one.error_code for one in removed.results} == {
+        "ann": ErrorCode.NONE,
+        "eve": ErrorCode.RESOURCE_NOT_FOUND,
+    }
 
 
 async def test_a_broker_that_is_gone_is_forgotten(broker: QuietBroker) -> None:

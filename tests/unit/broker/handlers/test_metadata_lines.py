@@ -182,13 +182,15 @@ async def test_line_17_a_leader_that_the_listener_does_not_reach_is_an_error(bro
     assert old.topics[0].partitions[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
 
 
-async def test_line_18_topics_are_found_by_id(broker: QuietBroker) -> None:
+@pytest.mark.parametrize("name", [None, ""])
+async def test_line_18_topics_are_found_by_id(broker: QuietBroker, name: str | None) -> None:
+    """The Java client sends an empty name for no name."""
     await broker.create("orders")
     topic_id = broker.cluster.image.topic_ids["orders"]
     request = MetadataRequest(
         topics=[
-            MetadataRequestTopic(topic_id=topic_id, name=None),
-            MetadataRequestTopic(topic_id=UUID(int=99), name=None),
+            MetadataRequestTopic(topic_id=topic_id, name=name),
+            MetadataRequestTopic(topic_id=UUID(int=99), name=name),
         ]
     )
     found, unknown = (await broker.talk().ask(METADATA, 12, request)).topics

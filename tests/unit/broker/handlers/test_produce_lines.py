@@ -314,6 +314,16 @@ async def test_line_27_a_wait_that_takes_too_long_times_out(broker: QuietBroker)
     assert broker.partition("orders").log.end_offset == 1, "it may still be committed"
 
 
+async def test_line_26_a_leader_that_is_cut_off_names_nobody(broker: QuietBroker) -> None:
+    """It would wait for its followers in vain. It does not know who leads, so the client asks another broker."""
+    await broker.create("orders")
+    share(broker, "orders", isr=(1, 2))
+    broker.strand()
+    refused = await broker.talk().produce("orders", batch_of(b"a"), acks=-1, version=12)
+    assert (refused.error_code, refused.current_leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
+    assert broker.partition("orders").log.end_offset == 0
+
+
 async def test_line_27_losing_the_leadership_ends_the_wait(broker: QuietBroker) -> None:
     await broker.create("orders")
     share(broker, "orders", isr=(1, 2))

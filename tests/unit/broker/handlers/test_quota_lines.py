@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from rookery.broker.quotas.client_quotas import Who
 from rookery.core.errors import ErrorCode, NotControllerError
 from rookery.core.metadata.image import Endpoint
 from rookery.core.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
@@ -293,6 +294,19 @@ async def test_the_answer_to_api_versions_stays_whole(broker: QuietBroker) -> No
     answer = await broker.talk().ask(API_VERSIONS, 3, request)
     ranges = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
     assert (ranges[48], ranges[49]) == ((0, 1), (0, 1))
+
+
+@pytest.mark.parametrize("version", [1, 4])
+async def test_the_shared_answer_to_api_versions_keeps_no_throttle_time(broker: QuietBroker, version: int) -> None:
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    free = await broker.talk().ask(API_VERSIONS, version, request)
+    await set_quota(broker, EVERY_CLIENT, request_percentage=0.000001)
+    broker.client_quotas.worked(Who("ANONYMOUS", "test"), 1.0)
+    throttled = await broker.talk().ask(API_VERSIONS, version, request)
+    await set_quota(broker, EVERY_CLIENT, request_percentage=None)
+    assert throttled.throttle_time_ms > 0
+    assert throttled.api_keys == free.api_keys
+    assert await broker.talk().ask(API_VERSIONS, version, request) == free
 
 
 # --- topics and partitions ----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rookery.broker.handlers import offset_fetch
 from rookery.broker.transactions.verification import Codes, Transaction
 from rookery.core.config import node
 from rookery.core.errors import ErrorCode
@@ -38,7 +39,8 @@ from rookery.core.wire.apis.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from tests.unit.broker.coordination.test_internal_topic import ONE
-from tests.unit.broker.coordination.test_shards import GROUP, loaded, with_topic
+from tests.unit.broker.coordination.test_shards import GROUP, lead, loaded, offset_record, step, with_topic
+from tests.unit.broker.coordination.test_shards_change import too_few_in_sync
 from tests.unit.broker.one_broker import NODE_ID, OneBroker, running_broker
 from tests.unit.broker.talk import QuietBroker, Talk, batch_of
 from tests.unit.broker.waiting import until
@@ -169,7 +171,7 @@ async def test_later_requests_of_the_connection_wait_for_the_answer(broker: Quie
 
 
 @pytest.mark.invariant("T11")
-async def test_a_marker_that_overtakes_the_batch_keeps_it_out(broker: QuietBroker) -> None:
+async def test_2_a_marker_that_overtakes_the_batch_keeps_it_out(broker: QuietBroker) -> None:
     """KAFKA-14402: the transaction was aborted while its first batch was on the way."""
     await broker.create("orders")
     coordinator, talk, other = Coordinator(broker), broker.talk(), broker.talk()
@@ -185,7 +187,7 @@ async def test_a_marker_that_overtakes_the_batch_keeps_it_out(broker: QuietBroke
 
 
 @pytest.mark.invariant("T11")
-async def test_the_marker_of_the_transaction_before_does_not_keep_the_next_out(broker: QuietBroker) -> None:
+async def test_3_the_marker_of_the_transaction_before_does_not_keep_the_next_out(broker: QuietBroker) -> None:
     """KAFKA-18575"""
     await broker.create("orders")
     coordinator, talk, other = Coordinator(broker), broker.talk(), broker.talk()
@@ -450,10 +452,44 @@ async def fetched(broker: OneBroker, *, stable: bool = True) -> tuple[int, Error
     return found.committed_offset, ErrorCode(found.error_code)
 
 
+@pytest.mark.invariant("T13")
+@pytest.mark.parametrize("replaced", [True, False])
+async def test_stable_offsets_come_from_the_coordinator_in_charge(
+    monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    """One that is cut off does not know that another has newer ones; but it cannot commit anything."""
+    monkeypatch.setattr(offset_fetch, "CONFIRMED_WITHIN_S", 60 if replaced else 0.05)
+    async with running_broker(config=ONE) as broker:
+        await with_topic(broker)
+        shard = await loaded(broker)
+        shard.run_for(GROUP, step(offset_record(42))[0])
+        assert await fetched(broker) == (42, E.NONE)
+        end = shard.partition.log.end_offset
+        monkeypatch.setattr(shard.partition.log, "advance_high_watermark", lambda offset: False)
+        assert await fetched(broker, stable=False) == (42, E.NONE)
+        group = OffsetFetchRequestGroup(group_id=GROUP, topics=None)
+        request = OffsetFetchRequest(groups=[group], require_stable=True)
+        asked = asyncio.create_task(ask(broker, OFFSET_FETCH, 9, request))
+        await until(lambda: shard.partition.log.end_offset > end)
+        assert not asked.done()
+        if replaced:
+            lead(broker, shard.partition.index, -1)
+        assert (await asked).groups[0].error_code == E.NOT_COORDINATOR
+
+
+async def test_offsets_can_be_read_while_too_few_replicas_are_in_sync() -> None:
+    async with running_broker(config=ONE) as broker:
+        await with_topic(broker)
+        shard = await loaded(broker)
+        shard.run_for(GROUP, step(offset_record(42))[0])
+        too_few_in_sync(broker, shard.partition, too_few=True)
+        assert await fetched(broker) == (42, E.NONE)
+
+
 @pytest.mark.row(137)
 @pytest.mark.invariant("T13")
 @pytest.mark.parametrize("version", range(6))
-async def test_offsets_become_visible_with_the_marker(version: int) -> None:
+async def test_8_offsets_become_visible_with_the_marker(version: int) -> None:
     async with running_broker(config=ONE) as broker:
         coordinator = Coordinator(broker)
         await with_topic(broker)
@@ -492,7 +528,7 @@ async def test_offsets_that_the_coordinator_does_not_confirm() -> None:
             (E.TRANSACTION_ABORTABLE, 3, E.INVALID_TXN_STATE),
             (E.TRANSACTION_ABORTABLE, 4, E.TRANSACTION_ABORTABLE),
             (E.CONCURRENT_TRANSACTIONS, 5, E.CONCURRENT_TRANSACTIONS),
-            (E.NETWORK_EXCEPTION, 3, E.COORDINATOR_LOAD_IN_PROGRESS),
+            (E.NETWORK_EXCEPTION, 3, E.COORDINATOR_NOT_AVAILABLE),
             (E.NETWORK_EXCEPTION, 1, E.COORDINATOR_NOT_AVAILABLE),
             (E.PRODUCER_FENCED, 5, E.INVALID_PRODUCER_EPOCH),
         ):

@@ -88,6 +88,32 @@ def test_retention_deletes_a_damaged_segment_too() -> None:
     assert storage.dirs.offline == {}
 
 
+def test_damage_does_not_make_records_old() -> None:
+    """The newest record of a segment cannot be read any more; those before it have expired."""
+    storage = Storage(config=replace(COMPACTED, compact=False, retention=Retention(True, 60_000, -1)))
+    storage.disk.now_ms = storage.clock.wall_ms
+    log = storage.create(TP, 1)
+    for _ in range(3):
+        log.append_as_leader(batch(timestamp=storage.clock.wall_ms()), 0, storage.clock.wall_ms())
+        storage.clock.advance(50)
+    damaged = log.segment_log.active
+    log.roll(storage.clock.wall_ms())
+    log.append_as_leader(batch(timestamp=storage.clock.wall_ms()), 0, storage.clock.wall_ms())
+    log.advance_high_watermark(log.end_offset)
+    content = storage.disk.contents(damaged.log_path)
+    size = len(content) // 3
+    storage.disk.edit(damaged.log_path, content[:-size] + bytes(size))
+    damaged.release()
+    with pytest.raises(LogCorrupt):
+        offsets(log)
+    assert log.damage is not None
+    storage.run(storage.keeper.delete_old_segments())
+    assert log.start_offset == 0, "record 2 is 50 s old"
+    storage.clock.advance(61)
+    storage.run(storage.keeper.delete_old_segments())
+    assert log.start_offset == log.end_offset
+
+
 @pytest.mark.parametrize("found_by", ["start", "reader"])
 def test_a_damaged_partition_is_not_trusted_after_an_orderly_stop(found_by: str) -> None:
     storage = Storage()

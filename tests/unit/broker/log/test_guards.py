@@ -124,7 +124,7 @@ def test_a_duplicate_is_known_before_the_guard_is_asked_for() -> None:
 
 
 @pytest.mark.invariant("T11")
-def test_an_old_epoch_is_fenced_before_anything_is_asked() -> None:
+def test_3_an_old_epoch_is_fenced_before_anything_is_asked() -> None:
     """KAFKA-19690: INVALID_PRODUCER_EPOCH, which the client survives, before INVALID_TXN_STATE."""
     state = ProducerState()
     append(state, ask(state, epoch=3), epoch=3)
@@ -140,7 +140,7 @@ def test_an_old_epoch_is_fenced_before_anything_is_asked() -> None:
 
 @pytest.mark.invariant("T11")
 @pytest.mark.parametrize("marker", [COMMIT, ABORT])
-def test_a_marker_between_the_answer_and_the_append_takes_the_guard(marker: EndMarker) -> None:
+def test_2_a_marker_between_the_answer_and_the_append_takes_the_guard(marker: EndMarker) -> None:
     """KAFKA-14402: a late batch would open a transaction that nobody ends, and hold the last stable offset."""
     state = ProducerState()
     guard = ask(state)
@@ -155,7 +155,7 @@ def test_a_marker_between_the_answer_and_the_append_takes_the_guard(marker: EndM
 
 
 @pytest.mark.invariant("T11")
-def test_the_marker_of_the_transaction_before_leaves_the_guard_of_the_next() -> None:
+def test_3_the_marker_of_the_transaction_before_leaves_the_guard_of_the_next() -> None:
     """KAFKA-18575: with version 2 the marker carries the epoch that the next transaction uses already."""
     state = ProducerState()
     append(state, ask(state, bumps=True))
@@ -262,7 +262,7 @@ def test_with_version_2_an_unknown_producer_begins_with_0() -> None:
 
 
 @pytest.mark.invariant("T5")
-def test_a_sequence_reused_after_an_abort_is_stored() -> None:
+def test_11_a_sequence_reused_after_an_abort_is_stored() -> None:
     """With version 2 each transaction begins with sequence 0: what was aborted is never taken for the new batch."""
     state = ProducerState()
     append(state, ask(state, bumps=True))
@@ -316,7 +316,7 @@ def test_the_marker_of_an_old_coordinator_is_refused(version: int) -> None:
 
 
 @pytest.mark.invariant("T8")
-def test_a_marker_repeated_by_the_next_coordinator_is_taken_once_and_again() -> None:
+def test_7_a_marker_repeated_by_the_next_coordinator_is_taken_once_and_again() -> None:
     """KAFKA-19999: refused for ever it would never let the transaction complete."""
     state = ProducerState()
     append(state, ask(state, bumps=True))
@@ -482,7 +482,7 @@ def _replayed(oracle: Oracle, high_watermark: int) -> ProducerState:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_copy_of_a_marker_arrives_in_the_next_transaction(version: int) -> None:
+def test_1_a_copy_of_a_marker_arrives_in_the_next_transaction(version: int) -> None:
     """The rules before version 2 cannot tell it from the marker of that transaction, and end it."""
     state = ProducerState()
     bump = 1 if version >= 2 else 0

@@ -98,7 +98,7 @@ def test_the_last_five_batches_are_answered_with_their_offset() -> None:
 
 
 @pytest.mark.invariant("T5")
-def test_a_sequence_used_by_an_aborted_batch_is_not_answered_as_stored() -> None:
+def test_11_a_sequence_used_by_an_aborted_batch_is_not_answered_as_stored() -> None:
     state = ProducerState()
     state.apply(header(0, producer_id=7, sequence=0, transactional=True))
     state.apply(marker_header(1, producer_id=7), COMMIT)

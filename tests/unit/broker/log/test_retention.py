@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from rookery.broker.log.retention import UNLIMITED, Reason, Retention, SegmentFacts, deletable
 from rookery.core.config import node
-from rookery.core.config.defaults import topic_defaults
 from rookery.core.config.options import Settings
-from rookery.core.config.topic import RETENTION_MS
+from rookery.core.config.topic import RETENTION_MS, topic_defaults
 
 
 def facts(base: int, end: int, size: int, newest_ms: int) -> SegmentFacts:

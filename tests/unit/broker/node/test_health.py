@@ -7,6 +7,7 @@ from typing import Any, cast
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.health import Health
 from rookery.core.metrics import Metrics
+from rookery.core.net.http import Page, Query
 
 
 def partition(index: int, *, offline: bool) -> Any:
@@ -30,7 +31,8 @@ async def test_a_partition_on_an_offline_directory_counts_for_no_leader() -> Non
     )
     health = Health(1, Metrics(), None, cast(BrokerRole, broker))
     health.started = True
-    page = await health.pages()["/healthz"]({"verbose": ""})
+    page = await health.pages()["/healthz"](Query({"verbose": ""}))
+    assert isinstance(page, Page)
     report = json.loads(page.body)
     assert page.status == 503
     assert (report["broker"]["partitions"], report["broker"]["leaders"]) == (2, 1)

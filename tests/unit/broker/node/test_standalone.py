@@ -31,7 +31,11 @@ def test_a_node_that_was_told_nothing() -> None:
 
 
 def test_clients_keep_their_ports() -> None:
-    found = completed(node_id="7", listeners="A://0.0.0.0:9092,B://0.0.0.0:9093")
+    found = completed(
+        node_id="7",
+        listeners="A://0.0.0.0:9092,B://0.0.0.0:9093",
+        listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT",
+    )
     assert found["voters"] == ("7@127.0.0.1:9193",)
     assert found["clients"] == ["A://0.0.0.0:9092", "B://0.0.0.0:9093"]
     assert found["controllers"] == ["CONTROLLER://127.0.0.1:9193"]

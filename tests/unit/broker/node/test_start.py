@@ -26,7 +26,8 @@ def start(folder: Path, roles: str) -> int:
     }
     if roles == "controller":
         options["listeners"] = "CONTROLLER://127.0.0.1:0"
-    return run(argparse.Namespace(config=None, set=[f"{key}={value}" for key, value in options.items()]))
+    given = [f"{key}={value}" for key, value in options.items()]
+    return run(argparse.Namespace(config=None, set=given, format=False, add_scram=[]))
 
 
 @pytest.mark.invariant("S11")

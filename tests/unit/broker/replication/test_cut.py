@@ -99,9 +99,9 @@ async def test_nobody_leads_with_a_log_that_could_not_be_cut() -> None:
     partition.apply(led_by(ME, 3))
     with pytest.raises(KafkaStorageError):
         await cut
-    with pytest.raises(NotLeaderOrFollowerError, match="could not be cut"):
+    with pytest.raises(NotLeaderOrFollowerError, match="could not be truncated"):
         partition.append_as_leader(records(0, 1, -1), 1, 0)
-    with pytest.raises(NotLeaderOrFollowerError, match="could not be cut"):
+    with pytest.raises(NotLeaderOrFollowerError, match="could not be truncated"):
         partition.check_leader(3)
     assert partition.log.end_offset == 3
 

@@ -24,10 +24,13 @@ from rookery.core.metadata.requests import IsrChange
 from rookery.core.testing.clock import ManualClock
 from rookery.core.testing.disk import MemoryDisk
 from rookery.core.types import TopicPartition
+from tests.simulation.loop import Process, SimLoop
 from tests.unit.broker.log.batches import NOW, batch
 from tests.unit.broker.waiting import until
 
 ME = 1
+SESSION_MS = 9_000
+PAUSES = {"RETRY_S": isr.RETRY_S, "REPEAT_S": isr.REPEAT_S}
 
 
 class SlowController:
@@ -57,7 +60,10 @@ class Leader:
         self._epochs = {ME: 10, 2: 20, 3: 30}
         self._tell_brokers()
         self.partitions = Partitions()
-        self.sets = InSyncSets(self.view, self.partitions, self.controller, ManualClock(), lag_ms_max=60_000)
+        self.clock = ManualClock()
+        self.sets = InSyncSets(
+            self.view, self.partitions, self.controller, self.clock, lag_ms_max=60_000, session_ms=SESSION_MS
+        )
         name = TopicPartition("orders", 0)
         log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", name, TopicLogConfig())
         self.partition = Partition(
@@ -176,6 +182,30 @@ async def test_after_any_other_answer_the_same_proposal_is_made_until_the_metada
         for _ in range(5):
             await asyncio.sleep(0)
         assert len(leader.controller.asked) == 3
+
+
+@pytest.mark.invariant("P10")
+@pytest.mark.parametrize("code", STANDING, ids=[code.name for code in STANDING])
+def test_the_pause_before_a_proposal_is_made_again_is_short(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that looks final may come from a controller that was mistaken (KAFKA-14154): until the proposal is made
+    again, writes wait for the follower that it is about."""
+    for name, pause_s in PAUSES.items():
+        monkeypatch.setattr(isr, name, pause_s)
+    loop, process = SimLoop(lambda: 0.0), Process("leader")  # type: ignore[abstract]
+    leader = Leader()
+    serving = process.context.run(loop.create_task, leader.sets.serve())
+    loop.run_until(0.0)
+    process.context.run(leader.fetch, 2, 0)
+    loop.run_until(0.0)
+    for times in (1, 2, 3):
+        assert len(leader.controller.asked) == times
+        process.context.run(leader.answer, code)
+        loop.run_until(loop.time() + 1.0)
+    serving.cancel()
+    loop.run_until(loop.time())
+    assert serving.done()
 
 
 @pytest.mark.invariant("P10")

@@ -149,6 +149,6 @@ async def test_what_a_dropped_answer_told_is_told_again(tmp_path: Path) -> None:
         await pair.replicated()
         may_go_on = asyncio.Event()
         follower._begin_cut(may_go_on.wait())
-        await until(lambda: key_of(follower) in pair.fetcher._aside)
+        await until(lambda: key_of(follower) in pair.fetcher._suspended)
         may_go_on.set()
         await until(lambda: follower.log.high_watermark == 10)

@@ -141,7 +141,7 @@ async def test_a_pause_that_is_over_is_not_waited_for_without_end() -> None:
     log = PartitionLog.open(MemoryDisk(Random(1)), "data/orders-0", TopicPartition("orders", 0), TopicLogConfig())
     partition = Partition(UUID(int=1), log, TopicSettings(), node_id=1, wake=lambda _: None)
     follower.follow(partition)
-    follower._step_aside((partition.topic_id, partition.index), partition, "UNKNOWN_TOPIC_ID")
+    follower._retry_later((partition.topic_id, partition.index), partition, "UNKNOWN_TOPIC_ID")
     assert follower._next_retry_s() == FIRST_PAUSE_S
     clock.advance(FIRST_PAUSE_S)
     assert follower._next_retry_s() == 0

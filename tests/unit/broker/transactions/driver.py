@@ -1,5 +1,7 @@
 """One shard of the transaction coordinator under test: requests in, answers and markers out, time by hand."""
 
+import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -72,6 +74,10 @@ class Driver:
         for to, response in step.answers:
             to.complete(response)
         self.markers += step.effects
+        known = self.state.transactions.values()
+        assert +self.state.by_state == Counter(one.state for one in known)
+        late = Instant(0, sys.maxsize)
+        assert list(self.state.overdue(late)) == sorted(one.id for one in known if one.state is State.ONGOING)
 
     def ask(self, decide: Callable[[TransactionsState, Caller], Step]) -> Any:
         """The answer, or the error's code."""

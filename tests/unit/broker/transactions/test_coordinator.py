@@ -1,7 +1,9 @@
 """The coordinator on a broker: requests over a socket, loading, markers, time."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from rookery.broker.coordination.internal_topic import partition_for
 from rookery.broker.handlers import transactions as handlers
 from rookery.broker.replication.partition import Partition
+from rookery.broker.transactions import coordinator
 from rookery.broker.transactions.coordinator import TransactionShard
+from rookery.broker.transactions.records import TransactionRecord
 from rookery.broker.transactions.transaction import Producer, State, Transaction
 from rookery.core.errors import ErrorCode, KafkaError, MessageTooLargeError, NotEnoughReplicasError
 from rookery.core.metadata.records import PartitionChangeRecord
@@ -35,7 +39,7 @@ from tests.unit.broker.waiting import until
 
 E = ErrorCode
 ID = "payments"
-NOBODY = Producer(-1, -1)
+NO_PRODUCER = Producer(-1, -1)
 TOPIC = "__transaction_state"
 CONFIG = {
     "transaction.state.log.replication.factor": "1",
@@ -56,7 +60,7 @@ class Wire:
     async def ask(self, api: Api[Any, Any], version: int, request: Any) -> Any:
         return await self._connection.request(api, version, request, 10)
 
-    async def init(self, version: int = 5, name: str = ID, expected: Producer = NOBODY) -> Any:
+    async def init(self, version: int = 5, name: str = ID, expected: Producer = NO_PRODUCER) -> Any:
         request = InitProducerIdRequest(
             transactional_id=name, transaction_timeout_ms=60_000, producer_id=expected.id, producer_epoch=expected.epoch
         )
@@ -122,6 +126,17 @@ class Wire:
         assert topic is not None
         for index, before in topic.partitions.items():
             self.broker.cluster.commit([PartitionChangeRecord(topic.id, index, leader=leader, isr=before.isr)])
+
+    def lead_t(self, leader: int) -> None:
+        """Who leads the partition that a transaction has written to."""
+        topic = self.broker.cluster.image.topic("t")
+        assert topic is not None
+        self.broker.cluster.commit([PartitionChangeRecord(topic.id, 0, leader=leader, isr=topic.partitions[0].isr)])
+
+    def one_was_updated_before(self, ms: int) -> None:
+        assert self.shard is not None
+        older = replace(self.one, updated_ms=self.one.updated_ms - ms)
+        self.shard.transactions.replay(TransactionRecord(ID, older), 0)
 
     async def fail_over(self) -> None:
         """Led by nobody, then here again, in a new epoch."""
@@ -361,18 +376,74 @@ async def test_a_decision_without_markers_is_carried_out_by_the_next_coordinator
         producer = await client.init()
         await client.add(3, producer, ("t", 0))
         assert client.shard is not None
-        topic = client.broker.cluster.image.topic("t")
-        assert topic is not None
-        part = topic.partitions[0]
-        client.broker.cluster.commit([PartitionChangeRecord(topic.id, 0, leader=-1, isr=part.isr)])
+        client.lead_t(-1)
         await client.end(3, producer)
         await until(lambda: client.broker.transactions.sender.leaderless)
         await client.fail_over()
         assert client.one.state is State.PREPARE_COMMIT
         assert await client.end(3, producer) == E.CONCURRENT_TRANSACTIONS
-        client.broker.cluster.commit([PartitionChangeRecord(topic.id, 0, leader=NODE_ID, isr=part.isr)])
+        client.lead_t(NODE_ID)
         await client.until_state(State.COMPLETE_COMMIT)
         assert client.broker.partition("t").log.end_offset == 1
+
+
+@asynccontextmanager
+async def ending(**config: str) -> AsyncIterator[tuple[Wire, Producer]]:
+    """A transaction is decided; its partition has no leader that could write the marker."""
+    async with wire(**config) as client:
+        producer = await client.init()
+        await client.add(3, producer, ("t", 0))
+        client.lead_t(-1)
+        assert await client.end(3, producer) == NO_PRODUCER
+        await until(lambda: client.broker.transactions.sender.leaderless)
+        yield client, producer
+
+
+@pytest.mark.parametrize("asked_by", ["client", "leader", "another producer"])
+async def test_the_next_transaction_waits_for_the_end_of_the_last(
+    asked_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "ENDING_MS", 600_000)
+    async with ending() as (client, producer):
+        asks: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "client": lambda: client.add(3, producer, ("t", 1)),
+            "leader": lambda: client.asked_by_broker(producer, ("t", 1), verify=False),
+            "another producer": client.init,
+        }
+        next_one = asyncio.create_task(asks[asked_by]())
+        await until(lambda: client.broker.transactions.waiting_for_end == 1)
+        assert client.one.state is State.PREPARE_COMMIT
+        client.lead_t(NODE_ID)
+        answer = await next_one
+        assert answer == (producer._replace(epoch=1) if asked_by == "another producer" else {("t", 1): E.NONE})
+        assert client.broker.transactions.waiting_for_end == 0
+
+
+async def test_a_repeated_end_waits_and_a_question_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "ENDING_MS", 600_000)
+    async with ending() as (client, producer):
+        assert await client.asked_by_broker(producer, ("t", 0)) == {("t", 0): E.CONCURRENT_TRANSACTIONS}
+        again = asyncio.create_task(client.end(3, producer))
+        await until(lambda: client.broker.transactions.waiting_for_end == 1)
+        client.lead_t(NODE_ID)
+        assert await again == NO_PRODUCER
+
+
+async def test_what_takes_long_to_end_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ending() as (client, producer):
+        assert await client.add(3, producer, ("t", 1)) == {("t", 1): E.CONCURRENT_TRANSACTIONS}
+        client.one_was_updated_before(coordinator.ENDING_MS)
+        monkeypatch.setattr(client.broker.transactions, "_wait_for_end", None)
+        assert await client.add(3, producer, ("t", 1)) == {("t", 1): E.CONCURRENT_TRANSACTIONS}
+
+
+async def test_who_waits_for_an_end_asks_the_next_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "ENDING_MS", 1_000)
+    async with ending() as (client, producer):
+        next_one = asyncio.create_task(client.add(3, producer, ("t", 1)))
+        await until(lambda: client.broker.transactions.waiting_for_end == 1)
+        client.lead(-1)
+        assert await next_one == {("t", 1): E.NOT_COORDINATOR}
 
 
 async def test_13_a_topic_is_deleted_in_the_middle() -> None:
@@ -382,6 +453,20 @@ async def test_13_a_topic_is_deleted_in_the_middle() -> None:
         await client.broker.cluster.ask(DeleteTopicsRequest((TopicReference("t"),)))
         await client.end(3, producer)
         await client.until_state(State.COMPLETE_COMMIT)
+
+
+async def test_the_topic_of_the_coordinator_is_deleted() -> None:
+    """As in Kafka, all that was known of transactions is gone with it; the next client has the topic made anew."""
+    async with wire() as client:
+        producer = await client.init()
+        await client.add(3, producer, ("t", 0))
+        await client.broker.cluster.ask(DeleteTopicsRequest((TopicReference(TOPIC),)))
+        assert await client.end(3, producer) == E.NOT_COORDINATOR
+        await client.ask(FIND_COORDINATOR, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=[ID]))
+        await until(lambda: len(client.broker.transactions.shards) == 3)
+        assert await client.end(3, producer) == E.INVALID_PRODUCER_ID_MAPPING
+        again = await client.init()
+        assert (again.id > producer.id, again.epoch) == (True, 0)
 
 
 async def test_9_an_old_epoch_does_not_end_a_newer_load() -> None:

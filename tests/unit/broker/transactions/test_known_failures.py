@@ -1,4 +1,21 @@
-"""Failures that transaction coordinators of others have had, each by its name."""
+"""Failures that others have had with transactions, each by its number. Here are those of the coordinator's state.
+
+| number | failure | tests beside these |
+|---|---|---|
+| 1 | the end of one transaction arrives in the next | `log/test_guards.py` (a marker) |
+| 2 | a late batch opens a transaction that nobody ends | `log/test_guards.py`, `handlers/test_transaction_lines.py` |
+| 3 | the guard of a batch is lost, or kept, at a marker | `log/test_guards.py`, `handlers/test_transaction_lines.py` |
+| 4 | a repeated abort of nothing is fenced | |
+| 5 | the epochs run out | |
+| 6 | InitProducerId raises the epoch twice | |
+| 7 | a repeated marker is refused for ever | `log/test_guards.py` |
+| 8 | a marker is answered before the group has its offsets | `handlers/test_transaction_lines.py` |
+| 9 | the end of an old epoch stops a newer load | `test_coordinator.py` |
+| 10 | an open transaction is lost with its coordinator | `test_coordinator.py` |
+| 11 | a sequence that was used in an aborted transaction | `log/test_guards.py`, `log/test_producer_state.py` |
+| 12 | a commit that was refused for good is seen | |
+| 13 | a topic, a leader or a group is gone | `test_coordinator.py`, `test_markers.py`, `groups/test_offsets.py` |
+"""
 
 import pytest
 

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from rookery.broker.transactions.markers import PER_REQUEST, MarkerSender
-from rookery.broker.transactions.records import TransactionRecord
-from rookery.broker.transactions.state import Step
 from rookery.broker.transactions.transaction import Markers, Producer
 from rookery.core.errors import ErrorCode, KafkaError, NotEnoughReplicasError, NotLeaderOrFollowerError
 from rookery.core.net.connection import ConnectionLostError
@@ -60,7 +58,7 @@ class Rig:
         rig: Any = self
         cluster: Any = SimpleNamespace(image=self.leaders)
         self.sender = MarkerSender(
-            cluster, rig, asyncio.get_running_loop(), Random(1), self._completion, listener="L", timeout_s=1.0
+            cluster, rig, asyncio.get_running_loop(), Random(1), self._complete, listener="L", timeout_s=1.0
         )
 
     async def ask(self, address: Any, api: Any, request: WriteTxnMarkersRequest, *, timeout_s: float) -> Any:
@@ -82,16 +80,27 @@ class Rig:
             results.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
         return WriteTxnMarkersResponse(markers=results)
 
-    def _completion(self, shard: Any, markers: Markers) -> Step:
-        return Step([TransactionRecord(markers.transactional_id, None)], effects=[markers])
-
-    def run(self, step: Step) -> None:
-        """As a shard does."""
-        (heard,) = step.answers
+    def _complete(self, shard: Any, markers: Markers) -> KafkaError | None:
         if self.not_written:
-            heard.to.refuse(self.not_written.pop(0))
+            return self.not_written.pop(0)
+        self.completed.append(markers)
+        return None
+
+    def move(self, partition: TopicPartition, leader: int | None) -> None:
+        """The image names another leader, -1 for none, or the partition no more."""
+        before = self.leaders.of[partition]
+        if leader is None:
+            del self.leaders.of[partition]
         else:
-            self.completed += step.effects
+            self.leaders.of[partition] = leader
+        change: Any = SimpleNamespace(
+            topic=partition.topic,
+            partition=partition.partition,
+            before=SimpleNamespace(leader=before),
+            after=None if leader is None else SimpleNamespace(leader=leader),
+        )
+        changes: Any = SimpleNamespace(partitions=[change])
+        self.sender.publish(changes)
 
     def send(self, *partitions: TopicPartition, producer_id: int = 7, shard: Any = None) -> Markers:
         markers = Markers("tx", Producer(producer_id, 3), True, frozenset(partitions), 4, 2)
@@ -185,10 +194,81 @@ async def test_13_a_partition_without_a_leader_is_waited_for(rig: Rig) -> None:
     rig.leaders.of[A] = -1
     rig.send(A)
     await until(lambda: rig.sender.leaderless == 1)
-    assert rig.asked == []
-    rig.leaders.of[A] = 2
+    rig.move(B, 2)
+    assert (rig.sender.leaderless, rig.asked) == (1, [])
+    rig.move(A, 2)
     await until(lambda: rig.completed)
     assert (rig.sender.leaderless, [host for host, _ in rig.asked]) == (0, ["2"])
+
+
+async def test_a_partition_that_never_gets_a_leader_again_is_not_waited_for(rig: Rig) -> None:
+    """Its topic is deleted, or another coordinator is in charge."""
+    rig.leaders.of[A] = -1
+    rig.send(A)
+    rig.send(A, shard=SimpleNamespace(closed=True))
+    assert rig.sender.leaderless == 1
+    rig.move(A, None)
+    await until(lambda: rig.completed)
+    rig.leaders.of[A] = -1
+    rig.send(A)
+    assert rig.sender.leaderless == 1
+    rig.closed = True
+    rig.sender.forget_closed()
+    assert rig.sender.leaderless == 0
+
+
+class Frozen:
+    """A leader that does not answer until its gate is opened."""
+
+    def __init__(self, rig: Rig, host: str) -> None:
+        self.given_up = 0
+        self.gate = asyncio.Event()
+        asked = rig.ask
+
+        async def ask(address: Any, api: Any, request: WriteTxnMarkersRequest, *, timeout_s: float) -> Any:
+            if address[0] != host:
+                return await asked(address, api, request, timeout_s=timeout_s)
+            rig.asked.append((host, request))
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                self.given_up += 1
+                raise
+            rig.asked.pop()
+            return await asked(address, api, request, timeout_s=timeout_s)
+
+        rig.ask = ask  # type: ignore[method-assign]
+
+
+async def test_a_marker_does_not_wait_for_a_leader_that_leads_no_longer(rig: Rig) -> None:
+    frozen = Frozen(rig, "1")
+    first, behind = rig.send(A), rig.send(B, producer_id=8)
+    await until(lambda: rig.asked)
+    rig.send(B, producer_id=9)
+    rig.move(C, 1)
+    await asyncio.sleep(0)
+    assert frozen.given_up == 0, "what is asked for is still led there"
+    rig.move(A, 2)
+    rig.move(B, 2)
+    await until(lambda: len(rig.completed) == 3)
+    assert rig.completed[:2] == [first, behind]
+    assert frozen.given_up == 1
+    assert {host for host, _ in rig.asked[1:]} == {"2"}
+    frozen.gate.set()
+    rig.send(C, producer_id=10)
+    await until(lambda: len(rig.completed) == 4)
+    assert rig.asked[-1][0] == "1", "the next request goes to the broker that was frozen"
+
+
+async def test_only_what_has_moved_is_sent_to_the_next_leader(rig: Rig) -> None:
+    frozen = Frozen(rig, "1")
+    rig.send(A, B)
+    await until(lambda: rig.asked)
+    rig.move(A, 2)
+    await until(lambda: len(rig.asked) == 2)
+    assert (rig.asked[1][0], frozen.given_up, rig.completed) == ("2", 0, [])
+    frozen.gate.set()
+    await until(lambda: rig.completed)
 
 
 async def test_13_a_deleted_topic_holds_nothing_up(rig: Rig) -> None:
@@ -215,7 +295,7 @@ async def test_a_lost_shard_sends_nothing_more(rig: Rig) -> None:
     await until(lambda: rig.asked)
     rig.closed = True
     rig.answer = lambda host, partition: E.NONE
-    other = SimpleNamespace(closed=False, run=rig.run)
+    other = SimpleNamespace(closed=False)
     rig.send(A, producer_id=8, shard=other)
     await until(lambda: rig.completed)
     assert [markers.producer.id for markers in rig.completed] == [8]
@@ -236,3 +316,23 @@ async def test_a_completion_is_left_to_the_next_coordinator(rig: Rig) -> None:
     await until(lambda: rig.completed)
     assert [markers.producer.id for markers in rig.completed] == [8]
     assert rig.sender.not_appended == 0
+
+
+@pytest.mark.parametrize("why", ["refused", "not written"])
+async def test_a_sender_that_stops_leaves_no_timer(why: str) -> None:
+    """What waits to be tried again is the next coordinator's; a broker that stops in order leaves nothing behind."""
+    rig = Rig()
+    if why == "refused":
+        rig.answer = lambda host, partition: E.NOT_ENOUGH_REPLICAS
+    else:
+        rig.not_written += [NotEnoughReplicasError("too few")] * 1000
+    task = asyncio.create_task(rig.sender.serve())
+    await asyncio.sleep(0)
+    rig.send(A)
+    await until(lambda: rig.sender._timers)
+    (timer,) = rig.sender._timers.values()
+    task.cancel()
+    await asyncio.wait([task])
+    assert isinstance(timer, asyncio.TimerHandle)
+    assert timer.cancelled()
+    assert not rig.sender._timers

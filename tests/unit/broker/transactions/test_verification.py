@@ -12,11 +12,12 @@ from rookery.broker.transactions.verification import (
     Codes,
     Transaction,
     Verification,
-    told_to_committer,
-    told_to_producer,
+    committer_error,
+    producer_error,
 )
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
+from rookery.core.metrics import Metrics
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.add_partitions_to_txn import (
@@ -125,6 +126,19 @@ async def test_a_question_names_its_transaction_and_partitions(rig: Rig) -> None
     await rig.ask(A, add=True)
     assert not rig.coordinator.asked[1].transactions[0].verify_only
     assert rig.verification.failures == 1
+
+
+async def test_the_time_of_questions_is_measured(rig: Rig) -> None:
+    metrics = Metrics()
+    rig.verification.publish(metrics)
+    time = "kafka_server_addpartitionstotxnmanager_verificationtimems"
+    assert metrics.value(time, {"quantile": "0.99"}) == 0
+    slow = await rig.under_way()
+    await asyncio.sleep(0.02)
+    rig.coordinator.let.set()
+    await slow
+    assert metrics.value(f"{time}_count") == 1
+    assert 20 <= (metrics.value(time, {"quantile": "0.99"}) or 0) < 10_000
 
 
 async def test_questions_are_merged_while_one_request_is_under_way(rig: Rig) -> None:
@@ -273,9 +287,9 @@ async def test_adding_is_tried_again_while_the_transaction_before_is_ending(rig:
 def test_what_a_producer_is_told(
     said: ErrorCode, looking: ErrorCode, abortable: ErrorCode, adding: ErrorCode
 ) -> None:
-    assert [told_to_producer(said, version).code for version in (3, 10)] == [looking] * 2
-    assert told_to_producer(said, 11).code is abortable
-    assert [told_to_producer(said, version).code for version in (12, 13)] == [adding] * 2
+    assert [producer_error(said, version).code for version in (3, 10)] == [looking] * 2
+    assert producer_error(said, 11).code is abortable
+    assert [producer_error(said, version).code for version in (12, 13)] == [adding] * 2
 
 
 @pytest.mark.parametrize(
@@ -283,12 +297,12 @@ def test_what_a_producer_is_told(
     [
         (E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_EPOCH),
         (E.TRANSACTION_ABORTABLE, E.INVALID_TXN_STATE, E.TRANSACTION_ABORTABLE),
-        (E.NETWORK_EXCEPTION, E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_LOAD_IN_PROGRESS),
+        (E.NETWORK_EXCEPTION, E.COORDINATOR_NOT_AVAILABLE, E.COORDINATOR_NOT_AVAILABLE),
         (E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS),
         (E.NOT_COORDINATOR, E.NOT_COORDINATOR, E.NOT_COORDINATOR),
         (E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
 def test_what_a_consumer_in_a_transaction_is_told(said: ErrorCode, old: ErrorCode, new: ErrorCode) -> None:
-    assert [told_to_committer(said, version).code for version in (0, 3)] == [old] * 2
-    assert [told_to_committer(said, version).code for version in (4, 5)] == [new] * 2
+    assert [committer_error(said, version).code for version in (0, 3)] == [old] * 2
+    assert [committer_error(said, version).code for version in (4, 5)] == [new] * 2

@@ -1,5 +1,6 @@
 import pytest
 
+from rookery.core.config import node
 from rookery.core.config.listeners import Endpoint, listeners_of
 from rookery.core.config.loading import load
 from rookery.core.config.options import ConfigError, Settings
@@ -27,7 +28,10 @@ def test_three_listeners_with_a_protocol_map_and_advertised_addresses() -> None:
 
 
 def test_without_listeners_they_follow_from_the_advertised_ones() -> None:
-    found = listeners_of(settings(advertised_listeners="EXTERNAL://kafka:9092"))
+    protocols = "EXTERNAL:PLAINTEXT"
+    found = listeners_of(
+        settings(advertised_listeners="EXTERNAL://kafka:9092", listener_security_protocol_map=protocols)
+    )
     assert found.client("EXTERNAL").bind == Endpoint("EXTERNAL", "0.0.0.0", 9092)
 
 
@@ -38,9 +42,15 @@ def test_without_listeners_they_follow_from_the_advertised_ones() -> None:
         ({"listeners": "A://h:70000"}, "a port from 0 to 65535"),
         ({"listeners": "A://h:1,A://h:2"}, "named twice"),
         ({"listeners": "A://h:1", "advertised_listeners": "B://h:1"}, "B is not among listeners"),
-        ({"listeners": "A://h:1", "inter_broker_listener_name": "B"}, "one of the listeners A"),
-        ({"listeners": "SASL_SSL://h:1"}, "SASL_SSL is not built yet"),
+        ({"listeners": "SSL://h:1", "inter_broker_listener_name": "B"}, "one of the listeners SSL"),
+        (
+            {"listeners": "SSL://h:1", "inter_broker_listener_name": "SSL", "security_inter_broker_protocol": "SSL"},
+            "keep one of them",
+        ),
+        ({"listeners": "PLAINTEXT://h:1", "security_inter_broker_protocol": "SSL"}, "no listener speaks it"),
         ({"listeners": "A://h:1", "listener_security_protocol_map": "A:ROT13"}, "NAME:PROTOCOL"),
+        ({"listeners": "A://h:1"}, "is A to be plain or secured"),
+        ({"listeners": "A://h:1", "listener_security_protocol_map": "B:PLAINTEXT"}, "is A to be plain or secured"),
     ],
 )
 def test_contradictions_are_refused(keys: dict[str, str], says: str) -> None:
@@ -51,3 +61,9 @@ def test_contradictions_are_refused(keys: dict[str, str], says: str) -> None:
 def test_ipv6() -> None:
     found = listeners_of(settings(listeners="PLAINTEXT://[::1]:9092"))
     assert found.client("PLAINTEXT").bind.host == "::1"
+
+
+def test_beside_a_secured_listener_none_is_plain_by_accident() -> None:
+    listeners = "SSL://127.0.0.1:9093,OUTSIDE://127.0.0.1:9092"
+    with pytest.raises(ConfigError, match="is OUTSIDE to be plain or secured"):
+        listeners_of(Settings(node.TABLE).having({"listeners": listeners}))

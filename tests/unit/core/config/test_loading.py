@@ -1,7 +1,6 @@
 import pytest
 
 from rookery.core.config import node, topic
-from rookery.core.config.defaults import topic_defaults, topic_settings
 from rookery.core.config.loading import (
     load,
     read_environment,
@@ -9,6 +8,7 @@ from rookery.core.config.loading import (
     read_properties,
 )
 from rookery.core.config.options import ConfigError, Settings, Table, as_text
+from rookery.core.config.topic import topic_defaults, topic_settings
 
 
 def test_later_layers_win() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from rookery.core.log import Log, LogConfig, Segment, names
 from rookery.core.log.checkpoints import RECOVERY_POINTS, read_offsets, write_offsets
-from rookery.core.log.folder_files import take_marker, write_marker
+from rookery.core.log.ownership import take_marker, write_marker
 from rookery.core.testing.disk import MemoryDisk, PowerCut
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import batches

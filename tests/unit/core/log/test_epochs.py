@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rookery.core.disk import replace_file
 from rookery.core.log import EpochEnd, EpochStart, LeaderEpochs, Log, LogConfig, names
-from rookery.core.log.epochs import UNKNOWN
+from rookery.core.log.epochs import UNKNOWN, encode_epochs
 from rookery.core.testing.disk import MemoryDisk
 from tests.unit.core.log.sample import batch, disk, everything, opened
 
@@ -57,6 +58,21 @@ def test_a_contradicting_assignment_drops_what_it_contradicts() -> None:
     assert epochs.entries == [(1, 0), (2, 5), (4, 6)]
     epochs.assign(4, 8)
     assert epochs.entries == [(1, 0), (2, 5), (4, 6)]
+
+
+def test_a_checkpoint_that_no_batch_confirms_does_not_count() -> None:
+    """It was written before the records came which retention has deleted: an epoch that the last record never had would
+    have this replica cut to where its leader saw that epoch end."""
+    device = disk()
+    log = opened(device)
+    for value in (b"m1", b"m2", b"m3"):
+        log.append_as_leader(batch([value]), 1, 0)
+    replace_file(device, f"{log.path}/{names.LEADER_EPOCHS}", encode_epochs([EpochStart(0, 0)]))
+    log.take_old(log.end_offset, lambda segment, end: True)
+    log.abandon()
+    again = opened(device, log_start_offset=3)
+    assert (again.start_offset, again.end_offset) == (3, 3)
+    assert again.epochs.entries == []
 
 
 class Replica:

@@ -16,7 +16,7 @@ from rookery.core.log.checkpoints import (
     write_offsets,
 )
 from rookery.core.log.epochs import decode_epochs, encode_epochs
-from rookery.core.log.folder_files import MetaProperties, PartitionMetadata, take_marker, write_marker
+from rookery.core.log.ownership import MetaProperties, PartitionMetadata, take_marker, write_marker
 from rookery.core.types import TopicPartition
 from tests.unit.core.log.sample import disk
 

@@ -8,18 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.errors import InvalidRequestError
-from rookery.core.metadata.acls import (
+from rookery.core.metadata.acl_codes import (
     CLUSTER_NAME,
-    AclFilter,
     AclOperation,
     AclPermission,
     AclResourceType,
     PatternType,
-    check_acl,
-    check_filter,
-    described,
-    id_of,
 )
+from rookery.core.metadata.acls import AclFilter, check_acl, check_filter, described, id_of
 from rookery.core.metadata.image import AccessControlEntry
 
 ACL = AccessControlEntry(

@@ -74,7 +74,9 @@ class Coordinated(Cluster):
         self.answers = list(answers)
         self.asked: list[FindCoordinatorRequest] = []
 
-    async def ask_any(self, api: Any, request: Any, *, at_most: int | None = None) -> Any:
+    async def ask_any(
+        self, api: Any, request: Any, *, at_most: int | None = None, timeout_s: float | None = None
+    ) -> Any:
         self.asked.append(request)
         return self.answers.pop(0)
 

@@ -31,15 +31,14 @@ def test_inline_text_and_files_give_the_same(tmp_path: Path) -> None:
     )
     assert (inline.chain, inline.key, inline.client_auth) == (CERTIFICATE.encode(), KEY.encode(), "required")
     assert files.trusted == inline.trusted
-    assert files.key == files.chain == (KEY + CERTIFICATE).encode()
+    assert (files.key, files.chain) == (KEY.encode(), CERTIFICATE.encode())
     assert "PRIVATE" not in repr(inline)
 
 
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"ssl.keystore.type": "JKS"}, "ssl.keystore.type"),
-        ({}, "ssl.truststore.location"),
+        ({"ssl.client.auth": "required"}, "ssl.truststore.location"),
         ({"ssl.truststore.certificates": "not pem"}, "ssl.truststore.certificates"),
         ({"ssl.truststore.location": "/nonexistent/ca.pem"}, "ssl.truststore.location"),
         ({"ssl.truststore.certificates": CERTIFICATE, "ssl.keystore.key": KEY}, "ssl.keystore.key"),

@@ -1,5 +1,6 @@
 """Varints, tags nobody knows, and UUIDs."""
 
+import tracemalloc
 from uuid import uuid4
 
 import pytest
@@ -46,6 +47,20 @@ def test_ready_made_varints_equal_computed_ones() -> None:
 def test_unknown_tags_are_stepped_over() -> None:
     tags = uvarint_bytes(7) + uvarint_bytes(3) + b"abc" + uvarint_bytes(900) + uvarint_bytes(0)
     assert skip_tags(tags + b"rest", 0, 2) == len(tags)
+
+
+def test_any_number_of_unknown_tags_costs_no_memory() -> None:
+    count = 100_000
+    tags = uvarint_bytes(900) + uvarint_bytes(0)
+    number = uvarint_bytes(count)
+    body = number[1:] + tags * count
+    tracemalloc.start()
+    try:
+        assert skip_tags(body, 0, number[0]) == len(body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000, "nothing is kept of any of them"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from rookery.broker.groups.consumer.group import Client, ConsumerGroup
+from rookery.broker.groups.consumer.group import ConsumerGroup
 from rookery.broker.groups.consumer.member import Place, Places, by_topic, places_of
+from rookery.broker.groups.consumer.request import Client
 from rookery.broker.groups.consumer.target import TopicInfo
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions
 from rookery.broker.groups.state import GroupsState

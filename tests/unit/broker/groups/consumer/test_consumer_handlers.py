@@ -42,6 +42,10 @@ from rookery.core.wire.apis.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from rookery.core.wire.apis.streams_group_heartbeat import (
+    STREAMS_GROUP_HEARTBEAT,
+    StreamsGroupHeartbeatRequest,
+)
 from tests.unit.broker.groups.test_handlers import GROUP, Wire
 from tests.unit.broker.groups.test_handlers import wire as connected
 
@@ -174,3 +178,25 @@ async def test_a_group_has_options_of_its_own(wire: Wire) -> None:
         LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest(resource_types=[ResourceType.GROUP])
     )
     assert [each.resource_name for each in listed.config_resources] == [GROUP]
+
+
+async def test_streams_groups_are_refused_with_what_to_set(wire: Wire) -> None:
+    request = StreamsGroupHeartbeatRequest(
+        group_id=GROUP, member_id=MEMBER, member_epoch=0, endpoint_information_epoch=0
+    )
+    answer = await wire.ask(STREAMS_GROUP_HEARTBEAT, 0, request)
+    assert answer.error_code == E.INVALID_REQUEST
+    assert "set group.protocol=classic" in answer.error_message
+    assert (await wire.ask(LIST_GROUPS, 5, ListGroupsRequest())).groups == []
+
+
+async def test_the_history_of_a_group_is_logged(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="rookery.broker.groups")
+    await join(wire)
+    await beat(wire, -1)
+    told = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "group.rebalance"]
+    of_members = [(fields["what"], fields["member"], fields["why"]) for fields in told if fields["member"]]
+    assert of_members == [("joined", MEMBER, "unit"), ("removed", MEMBER, "left")]
+    assert {fields["group"] for fields in told} == {GROUP}
+    (assigned,) = [fields for fields in told if fields["what"] == "assigned"]
+    assert assigned["new"] > 0

@@ -9,7 +9,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from rookery.broker.groups.consumer import group as groups
-from rookery.broker.groups.consumer import reconcile as steps
+from rookery.broker.groups.consumer import member as steps
 from rookery.broker.groups.consumer.group import ConsumerGroup
 from rookery.broker.groups.consumer.member import Current, Member, MemberState, Place, Places
 from rookery.broker.groups.consumer.stored import Draft, Stored

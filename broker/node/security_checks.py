@@ -1,0 +1,107 @@
+"""What has to fit together before a node starts: listeners, their options, and the control plane."""
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from rookery.core.config import node
+from rookery.core.config import security as keys
+from rookery.core.config.listeners import (
+    PLAINTEXT,
+    Listener,
+    Listeners,
+    controller_protocol,
+    listeners_of,
+    parse_address,
+)
+from rookery.core.config.options import HIDDEN, ConfigError, Settings
+from rookery.core.config.security import listener_key, of_listener
+
+
+def check_security(settings: Settings) -> tuple[str, ...]:
+    """Notes for the operator. Raises ConfigError where the node would be less safe than its options ask for."""
+    listeners = listeners_of(settings)
+    if settings.is_set(keys.SASL_JAAS_CONFIG):
+        raise ConfigError(
+            keys.SASL_JAAS_CONFIG.name,
+            HIDDEN,
+            "a broker has logins by listener and mechanism: listener.name.<listener>.<mechanism>.sasl.jaas.config",
+        )
+    _check_prefixes(settings, listeners)
+    _check_control_plane(settings, listeners)
+    return tuple(note for listener in listeners.clients for note in _notes(settings, listener))
+
+
+def asks_for_security(settings: Settings) -> bool:
+    """Whether a listener has SASL or TLS, that of a node which is only a controller, too, or there is an authorizer."""
+    found = listeners_of(settings)
+    secured = any(each.protocol != PLAINTEXT for each in (*found.clients, *found.controllers))
+    return secured or bool(settings[keys.AUTHORIZER_CLASS_NAME])
+
+
+def _check_prefixes(settings: Settings, listeners: Listeners) -> None:
+    known = {each.name.lower() for each in (*listeners.clients, *listeners.controllers)}
+    known |= {name.lower() for name in settings[node.CONTROLLER_LISTENER_NAMES]}
+    known |= {pair.partition(":")[0].strip().lower() for pair in settings[node.LISTENER_SECURITY_PROTOCOL_MAP]}
+    for name in settings.given:
+        found = listener_key(name)
+        if found is not None and found.listener not in known:
+            raise ConfigError(
+                name, HIDDEN, f"there is no listener {found.listener}; the listeners are {', '.join(sorted(known))}"
+            )
+
+
+def _check_control_plane(settings: Settings, listeners: Listeners) -> None:
+    """Whoever reaches the controllers in plain can change users and ACLs: then nothing else is worth being secured."""
+    secured = next((each for each in listeners.clients if each.protocol != PLAINTEXT), None)
+    if secured is None and not settings[keys.AUTHORIZER_CLASS_NAME]:
+        return
+    name, protocol = controller_protocol(settings)
+    if protocol != PLAINTEXT or settings[keys.ALLOW_PLAINTEXT_CONTROLLER]:
+        return
+    exposed = next(_exposed(settings, listeners), None)
+    if exposed is None:
+        return
+    why = keys.AUTHORIZER_CLASS_NAME.name if secured is None else f"listener {secured.name}"
+    raise ConfigError(
+        node.LISTENER_SECURITY_PROTOCOL_MAP.name,
+        f"{name}:{PLAINTEXT}",
+        f"{why} asks for security, and controllers are reached without any at {exposed}: map {name} to SSL with "
+        f"listener.name.{name.lower()}.ssl.keystore.location and .ssl.truststore.location, bind it to 127.0.0.1, or "
+        f"set {keys.ALLOW_PLAINTEXT_CONTROLLER.name}=true if the network keeps other hosts away from it",
+    )
+
+
+def _exposed(settings: Settings, listeners: Listeners) -> Iterator[str]:
+    """Addresses of controllers that others than this machine can reach."""
+    for listener in listeners.controllers:
+        if "controller" in settings[node.PROCESS_ROLES] and not listener.on_loopback:
+            yield str(listener.bind)
+    if "controller" in settings[node.PROCESS_ROLES]:
+        return
+    named = settings[node.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS] or tuple(
+        text.partition("@")[2] for text in settings[node.CONTROLLER_QUORUM_VOTERS]
+    )
+    for text in named:
+        host, _ = parse_address(node.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS.name, text)
+        if not _on_loopback(host):
+            yield text
+
+
+def _on_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _notes(settings: Settings, listener: Listener) -> Iterator[str]:
+    name = listener.name
+    if listener.speaks_sasl and not listener.speaks_tls and not listener.on_loopback:
+        enabled = of_listener(settings, keys.SASL_ENABLED_MECHANISMS, name)
+        if "PLAIN" in enabled or "OAUTHBEARER" in enabled:
+            yield f"listener {name} takes passwords or tokens without encryption: use SASL_SSL"
+    asks = of_listener(settings, keys.SSL_CLIENT_AUTH, name)
+    if listener.speaks_tls and not listener.speaks_sasl and asks == "requested":
+        yield f"listener {name}: with ssl.client.auth=requested clients without a certificate are User:ANONYMOUS"
+    if listener.speaks_tls and not of_listener(settings, keys.SSL_ENDPOINT_IDENTIFICATION_ALGORITHM, name):
+        yield f"listener {name}: ssl.endpoint.identification.algorithm is empty, so host names are not checked"

@@ -1,0 +1,47 @@
+"""Files of Java's clients and of librdkafka say the same, and nothing of security in them is passed over."""
+
+import pytest
+
+from rookery.core.config.options import ConfigError
+from rookery.core.net.client_properties import security_of
+from rookery.core.net.security import PLAINTEXT, Sasl
+from rookery.core.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+
+JAVA = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.jaas.config": f'{SCRAM_MODULE} required username="ann" password="pw-ann";',
+}
+LIBRDKAFKA = {
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanisms": "PLAIN",
+    "sasl.username": "ann",
+    "sasl.password": "pw-ann",
+}
+
+
+@pytest.mark.parametrize("properties", [JAVA, LIBRDKAFKA])
+def test_both_dialects_are_understood(properties: dict[str, str]) -> None:
+    assert isinstance(security_of(properties), Sasl)
+
+
+def test_without_keys_of_security_nothing_is_secured() -> None:
+    assert security_of({"bootstrap.servers": "h:1", "acks": "all"}) is PLAINTEXT
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"sasl.kerberos.service.name": "kafka"}, "not passed over"),
+        ({"enable.ssl.certificate.verification": "false"}, "not passed over"),
+        ({"security.protocol": "TLS"}, "one of PLAINTEXT"),
+        ({"sasl.mechanism": "GSSAPI"}, "GSSAPI"),
+        ({"sasl.mechanism": "PLAIN"}, "PlainLoginModule"),
+        ({"sasl.jaas.config": ""}, "needs a user and a password"),
+        ({"sasl.jaas.config": f'{PLAIN_MODULE} required username="ann" password="pw-ann";'}, "ScramLoginModule"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_without_showing_secrets(keys: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        security_of({**JAVA, **keys})
+    assert "pw-ann" not in str(caught.value)
