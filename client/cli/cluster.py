@@ -1,11 +1,16 @@
-"""`rookery cluster status`: nodes, controller, and partitions that are not as they should be."""
+"""`rookery cluster`: nodes, controller, features, and partitions that are not as they should be."""
 
 import argparse
+import asyncio
+import time
 from typing import Any
 
-from rookery.client.cli.common import add_bootstrap, show, table, with_cluster
+from rookery.client.admin import Admin
+from rookery.client.cli.common import add_bootstrap, add_output, show, table, with_admin, with_cluster
+from rookery.client.errors import UnhealthyError, UsageError
 from rookery.core.errors import KafkaError
-from rookery.core.net.cluster import Cluster, ClusterMetadata, check
+from rookery.core.net.cluster import BootstrapError, Cluster, ClusterMetadata, check
+from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.describe_quorum import (
     DESCRIBE_QUORUM,
     DescribeQuorumRequest,
@@ -18,7 +23,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("cluster", help="show nodes, controller and health")
+    parser = subparsers.add_parser("cluster", help="show nodes, controller, features and health; wait for it, watch it")
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
     status = actions.add_parser(
         "status", help="nodes, controller, and partitions in trouble; exit code 3 if any"
@@ -26,6 +31,22 @@ def add_parser(subparsers: Any) -> None:
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
     add_bootstrap(status)
     status.set_defaults(run=with_cluster(_status))
+
+    describe = actions.add_parser("describe", help="cluster id, quorum, features and brokers")
+    add_bootstrap(describe)
+    add_output(describe)
+    describe.set_defaults(run=with_admin(_describe))
+
+    health = actions.add_parser("health", help="healthy or not, in a word and by exit code: 0, or 3")
+    health.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait until it is healthy")
+    add_bootstrap(health)
+    health.set_defaults(run=with_cluster(_health))
+
+    watch = actions.add_parser("watch", help="print a line whenever the state changes, until interrupted")
+    watch.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="how often to look (1)")
+    watch.add_argument("-n", "--count", type=int, help="stop after so many lines")
+    add_bootstrap(watch)
+    watch.set_defaults(run=with_cluster(_watch))
 
 
 def trouble(view: ClusterMetadata) -> list[dict[str, Any]]:
@@ -90,3 +111,83 @@ async def _status(cluster: Cluster, arguments: argparse.Namespace) -> int:
             table(rows, ("partition", "state", "isr", "osr")) if rows else "healthy: every replica is in sync"
         )
     return EXIT_UNHEALTHY if rows else 0
+
+
+async def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
+    cluster = await admin.describe_cluster(fenced=True)
+    quorum = await admin.describe_quorum()
+    features = await admin.describe_features()
+    brokers = [
+        {
+            "node": each.id,
+            "address": f"{each.host}:{each.port}",
+            "rack": each.rack or "-",
+            "state": "fenced" if each.fenced else "running",
+        }
+        for each in sorted(cluster.brokers)
+    ]
+    report = {
+        "cluster_id": cluster.cluster_id,
+        "controller": quorum.leader_id,
+        "epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "voters": [each.id for each in quorum.voters],
+        "observers": [each.id for each in quorum.observers],
+        "features": dict(sorted(features.finalized.items())),
+        "brokers": brokers,
+    }
+    if arguments.output != "table":
+        show([report], ("cluster_id", "controller", "epoch", "voters", "observers"), arguments.output)
+        return
+    print(f"cluster {cluster.cluster_id}  controller {quorum.leader_id} since epoch {quorum.leader_epoch}")
+    print(f"voters {report['voters']}  observers {report['observers']}  metadata offset {quorum.high_watermark}")
+    print("features " + " ".join(f"{name}={level}" for name, level in sorted(features.finalized.items())))
+    print(table(brokers, ("node", "address", "rack", "state")))
+
+
+async def _state(cluster: Cluster) -> str:
+    """In one line: healthy, or what is wrong."""
+    try:
+        view = await cluster.refresh(None)
+        controller = await _controller(cluster)
+    except (KafkaError, BootstrapError, ConnectionLostError, OSError) as error:
+        return f"unknown: {error}"
+    rows = trouble(view)
+    offline = sum(row["state"] == "offline" for row in rows)
+    wrong = []
+    if controller == "none":
+        wrong.append("no controller")
+    if offline:
+        wrong.append(f"{offline} partition(s) offline")
+    if len(rows) > offline:
+        wrong.append(f"{len(rows) - offline} under-replicated")
+    nodes = ",".join(map(str, sorted(view.nodes)))
+    return f"{'; '.join(wrong) or HEALTHY}  controller {controller}  brokers {nodes}"
+
+
+HEALTHY = "healthy"
+POLL_S = 0.5
+
+
+async def _health(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    deadline = time.monotonic() + arguments.wait
+    state = await _state(cluster)
+    while not state.startswith(HEALTHY):
+        if time.monotonic() >= deadline:
+            raise UnhealthyError(f"{state}. `rookery doctor` says what to do")
+        await asyncio.sleep(POLL_S)
+        state = await _state(cluster)
+    print(state)
+
+
+async def _watch(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    if arguments.interval <= 0:
+        raise UsageError(f"--interval {arguments.interval:g}: more than 0 seconds are needed")
+    shown, lines = "", 0
+    while arguments.count is None or lines < arguments.count:
+        state = await _state(cluster)
+        if state != shown:
+            print(time.strftime("%H:%M:%S"), state, flush=True)
+            shown, lines = state, lines + 1
+            continue
+        await asyncio.sleep(arguments.interval)

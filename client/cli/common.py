@@ -2,17 +2,41 @@
 
 import argparse
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
+from rookery.client.admin import Admin
 from rookery.client.cli import finding
-from rookery.client.errors import CliError, NotFoundError, UsageError
+from rookery.client.cli.asking import add_yes as add_yes
+from rookery.client.cli.asking import confirm as confirm
+from rookery.client.cli.printing import OUTPUTS as OUTPUTS
+from rookery.client.cli.printing import add_output as add_output
+from rookery.client.cli.printing import show as show
+from rookery.client.cli.printing import table as table
+from rookery.client.errors import (
+    CliError,
+    ConfigurationError,
+    DeniedError,
+    NoBrokersError,
+    NotFoundError,
+    UsageError,
+)
+from rookery.core.config.options import ConfigError
 from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.net.client_properties import security_of
 from rookery.core.net.cluster import BootstrapError, Cluster
 from rookery.core.net.connection import ConnectionLostError
 
-OUTPUTS = ("table", "json", "jsonl", "name")
+DENIED = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+    }
+)
 
 
 def add_bootstrap(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +46,17 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
         help=f"some nodes of the cluster (${finding.BOOTSTRAP_VARIABLE}, the current context, the nearest "
         f"{finding.FOLDER}, {finding.DEFAULT_BOOTSTRAP})",
     )
+    add_command_config(parser)
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=OUTPUTS, default="table", help="form of the output (table)")
+def add_command_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="properties for a cluster with TLS or SASL, by the names of Java's clients or of librdkafka "
+        f"(${finding.COMMAND_CONFIG_VARIABLE})",
+    )
 
 
 def with_cluster(
@@ -34,8 +65,11 @@ def with_cluster(
     """A command that needs a cluster: connects, runs, and turns failures into what a person can act on."""
 
     async def connected(arguments: argparse.Namespace) -> int:
+        bootstrap, properties = finding.connecting(arguments.bootstrap, arguments.command_config)
         try:
-            cluster = Cluster(finding.bootstrap(arguments.bootstrap), client_id="rookery-cli")
+            cluster = Cluster(bootstrap, client_id="rookery-cli", security=security_of(properties))
+        except ConfigError as error:
+            raise UsageError(f"--command-config: {error}") from error
         except ValueError as error:
             raise UsageError(f"--bootstrap: {error}") from error
         async with cluster:
@@ -52,40 +86,59 @@ def with_cluster(
     return run
 
 
+def with_admin(
+    work: Callable[[Admin, argparse.Namespace], Awaitable[int | None]],
+) -> Callable[[argparse.Namespace], int]:
+    """A command that administers a cluster: connects, runs, and turns failures into what a person can act on."""
+
+    async def connected(arguments: argparse.Namespace) -> int | None:
+        async with Admin(client_options(arguments)) as admin:
+            return await work(admin, arguments)
+
+    return with_client(connected)
+
+
+def with_client(
+    work: Callable[[argparse.Namespace], Awaitable[int | None]],
+) -> Callable[[argparse.Namespace], int]:
+    """A command that opens clients of its own."""
+
+    async def ended(arguments: argparse.Namespace) -> int:
+        return int(await work(arguments) or 0)
+
+    def run(arguments: argparse.Namespace) -> int:
+        try:
+            return asyncio.run(ended(arguments))
+        except ConfigurationError as error:
+            raise UsageError(str(error)) from error
+        except (BootstrapError, ConnectionLostError, KafkaError) as error:
+            raise explained(error) from error
+
+    return run
+
+
+def client_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of a client for the cluster that was named: its addresses, and how connections are secured."""
+    bootstrap, properties = finding.connecting(arguments.bootstrap, arguments.command_config)
+    secured = {key: value for key, value in properties.items() if key.startswith(("security.", "ssl.", "sasl."))}
+    if "sasl.mechanisms" in secured:  # librdkafka's name
+        secured["sasl.mechanism"] = secured.pop("sasl.mechanisms")
+    return {"bootstrap.servers": bootstrap, "client.id": "rookery-cli", **secured}
+
+
 def explained(error: Exception) -> Exception:
-    """The failure as a person is told of it; a bug stays what it is."""
+    """The failure as it is shown to a person; a bug stays what it is."""
     match error:
         case BootstrapError() | ConnectionLostError():
             return CliError(f"{error}. Is the cluster running? `rookery up` starts one")
+        case NoBrokersError():
+            return CliError(f"{error}. Is the cluster running? `rookery up` starts one")
+        case KafkaError(code=ErrorCode.GROUP_ID_NOT_FOUND):
+            return NotFoundError(f"{error}. `rookery group list` shows what there is")
         case KafkaError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             return NotFoundError(f"{error}. `rookery topic list` shows what there is")
+        case KafkaError(code=code) if code in DENIED:
+            return DeniedError(f"{error}. `rookery acl list` shows what is allowed, --command-config says who you are")
         case KafkaError():
             return CliError(str(error))
     return error
-
-
-def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], output: str) -> None:
-    """Print rows: a table for people, JSON for programs, or the first column alone."""
-    if output == "json":
-        print(json.dumps(list(rows), indent=1))
-    elif output == "jsonl":
-        for row in rows:
-            print(json.dumps(row))
-    elif output == "name":
-        for row in rows:
-            print(row[columns[0]])
-    else:
-        print(table(rows, columns))
-
-
-def table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
-    cells = [[name.upper() for name in columns], *([_cell(row[name]) for name in columns] for row in rows)]
-    widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells)
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value)) or "-"
-    return str(value)

@@ -1,18 +1,16 @@
 """`rookery consume`: print records of a topic, from the beginning, the end, an offset or a time."""
 
 import argparse
-import asyncio
-import json
 import sys
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from rookery.client.cli.common import add_bootstrap, with_cluster
-from rookery.client.errors import NotFoundError, UsageError
-from rookery.client.reader import EARLIEST, LATEST, PartitionReader, offset_at
-from rookery.core.net.cluster import Cluster
-from rookery.core.wire.records import Record
+from rookery.client.cli.common import add_bootstrap, client_options, with_client
+from rookery.client.consumer import Consumer
+from rookery.client.errors import CliError, NotFoundError, UsageError
+from rookery.client.record_format import Format, FormatError, json_line
+from rookery.client.types import Record, TopicPartition
 
 
 def add_parser(subparsers: Any) -> None:
@@ -27,7 +25,15 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("-n", "--count", type=int, help="stop after so many records")
     parser.add_argument("-f", "--follow", action="store_true", help="wait for more at the end")
+    parser.add_argument(
+        "--until",
+        metavar="WHERE",
+        help="stop each partition before an offset, or before the first record since @2026-05-01T12:00; waits for it",
+    )
     parser.add_argument("-o", "--output", choices=("value", "line", "jsonl"), default="value")
+    parser.add_argument(
+        "--format", metavar="TEXT", help="print by the verbs of kcat and rpk: '%%t %%p %%o %%k %%v %%h %%T\\n'"
+    )
     parser.add_argument(
         "--isolation-level",
         choices=("read_uncommitted", "read_committed"),
@@ -35,78 +41,102 @@ def add_parser(subparsers: Any) -> None:
         help="read_committed hides what transactions have not committed (read_uncommitted)",
     )
     add_bootstrap(parser)
-    parser.set_defaults(run=with_cluster(_consume))
+    parser.set_defaults(run=with_client(_consume))
 
 
-async def _start_offset(cluster: Cluster, topic: str, partition: int, start: str) -> int:
-    if start == "start":
-        return await offset_at(cluster, topic, partition, EARLIEST)
-    latest = await offset_at(cluster, topic, partition, LATEST)
-    if start == "end":
-        return latest
-    if start.startswith("@"):
+RawRecord = Record[bytes | None, bytes | None]
+Start = int | datetime
+"""An offset, negative before the end; or a time."""
+
+
+def parse_start(text: str, option: str = "--from") -> Start | None:
+    """Where to begin; None for the end."""
+    if text in ("start", "end"):
+        return 0 if text == "start" else None
+    if text.startswith("@"):
         try:
-            moment = datetime.fromisoformat(start[1:])
+            return datetime.fromisoformat(text[1:])
         except ValueError as error:
-            raise UsageError(f"--from {start}: {error}") from error
-        found = await offset_at(cluster, topic, partition, int(moment.timestamp() * 1000))
-        return latest if found < 0 else found
+            raise UsageError(f"{option} {text}: {error}") from error
     try:
-        number = int(start)
+        return int(text)
     except ValueError:
-        raise UsageError(f"--from {start}: start, end, an offset, -N or @time is needed") from None
-    return (
-        number if number >= 0 else max(latest + number, await offset_at(cluster, topic, partition, EARLIEST))
-    )
+        raise UsageError(f"{option} {text}: start, end, an offset, -N or @time is needed") from None
 
 
-def _as_value(partition: int, record: Record) -> bytes:
+def parse_until(text: str | None) -> int | datetime | None:
+    """Where to end; None for where the partitions end now."""
+    if text is None:
+        return None
+    end = parse_start(text, "--until") if text not in ("start", "end") else None
+    if end is None or (isinstance(end, int) and end < 0):
+        raise UsageError(f"--until {text}: an offset or @time is needed")
+    return end
+
+
+async def _seek(
+    consumer: Consumer, text: str, ends: dict[TopicPartition, int], places: list[TopicPartition]
+) -> None:
+    start = parse_start(text)
+    if isinstance(start, datetime):
+        consumer.seek_to_time(start)
+        return
+    firsts = await consumer.beginning_offsets()
+    for place in places:
+        first, end = firsts[place], ends[place]
+        if start is None:
+            offset = end
+        elif text == "start":
+            offset = first
+        elif start < 0:
+            offset = max(first, end + start)
+        else:
+            offset = start
+        if not first <= offset <= end:
+            held = f"it holds {first} to {end - 1}" if end > first else f"it is empty, {first} is next"
+            raise CliError(f"{place} at offset {offset}: {held}")
+        consumer.seek(place, offset)
+
+
+def _as_value(record: RawRecord) -> bytes:
     return record.value if record.value is not None else b""
 
 
-def _as_line(partition: int, record: Record) -> bytes:
+def _as_line(record: RawRecord) -> bytes:
     key = record.key.decode(errors="replace") if record.key is not None else "-"
     value = record.value.decode(errors="replace") if record.value is not None else "(null)"
-    return f"{partition} {record.offset} {record.timestamp} {key} {value}".encode()
+    return f"{record.partition} {record.offset} {record.timestamp} {key} {value}".encode()
 
 
-def _as_json(partition: int, record: Record) -> bytes:
-    def text(data: bytes | None) -> str | None:
-        return None if data is None else data.decode(errors="replace")
-
-    fields = {
-        "partition": partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": text(record.key),
-        "value": text(record.value),
-        "headers": [[header.key, text(header.value)] for header in record.headers],
-    }
-    return json.dumps(fields, ensure_ascii=False).encode()
-
-
-FORMATS: dict[str, Callable[[int, Record], bytes]] = {
+FORMATS: dict[str, Callable[[RawRecord], bytes]] = {
     "value": _as_value,
     "line": _as_line,
-    "jsonl": _as_json,
+    "jsonl": json_line,
 }
 
 
 class _Printer:
-    """Writes records until the count is reached."""
+    """Writes records until the count is reached. A format ends a record itself; the other outputs are lines."""
 
-    def __init__(self, output: str, count: int | None) -> None:
-        self._format = FORMATS[output]
+    def __init__(self, output: str, format_text: str | None, count: int | None) -> None:
+        self._output = FORMATS[output]
+        try:
+            self._format = Format(format_text) if format_text is not None else None
+        except FormatError as error:
+            raise UsageError(f"--format: {error}") from error
         self._left = count
+        self._number = 0
 
     @property
     def done(self) -> bool:
         return self._left is not None and self._left <= 0
 
-    def show(self, partition: int, record: Record) -> None:
+    def show(self, record: RawRecord) -> None:
         if self.done:
             return
-        sys.stdout.buffer.write(self._format(partition, record) + b"\n")
+        self._number += 1
+        text = self._output(record) + b"\n" if self._format is None else self._format(record, self._number)
+        sys.stdout.buffer.write(text)
         if self._left is not None:
             self._left -= 1
 
@@ -114,31 +144,43 @@ class _Printer:
         sys.stdout.buffer.flush()
 
 
-async def _consume(cluster: Cluster, arguments: argparse.Namespace) -> None:
-    view = await cluster.topic(arguments.topic)
-    partitions = arguments.partition or sorted(view.partitions)
-    for partition in partitions:
-        if partition not in view.partitions:
-            raise NotFoundError(f"{arguments.topic} has no partition {partition}")
-    printer = _Printer(arguments.output, arguments.count)
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_read(cluster, arguments, partition, printer)) for partition in partitions]
-        for done in asyncio.as_completed(tasks):
-            await done
-            if printer.done:
-                for task in tasks:
-                    task.cancel()
-                break
+async def _consume(arguments: argparse.Namespace) -> None:
+    """Print the partitions up to where they ended when this began, or for ever with --follow."""
+    options = {
+        **client_options(arguments),
+        "isolation.level": arguments.isolation_level,
+        "auto.offset.reset": "none",
+        "allow.auto.create.topics": "false",
+    }
+    parse_start(arguments.start)
+    until = parse_until(arguments.until)
+    printer = _Printer(arguments.output, arguments.format, arguments.count)
+    async with Consumer(options) as consumer:
+        known = await consumer.partitions_for(arguments.topic)
+        places = [TopicPartition(arguments.topic, each) for each in arguments.partition or ()] or known
+        for place in places:
+            if place not in known:
+                raise NotFoundError(f"{place.topic} has no partition {place.partition}")
+        consumer.assign(places)
+        ends = await consumer.end_offsets()
+        await _seek(consumer, arguments.start, ends, places)
+        follows = arguments.follow or arguments.count is not None
+        left = set(places)
+        while left and not printer.done:
+            for place in list(left):
+                position = await consumer.position(place)
+                if position >= until if isinstance(until, int) else position >= ends[place] and not (follows or until):
+                    left.discard(place)
+                    consumer.pause(place)
+            for record in await consumer.getmany() if left else ():
+                place = TopicPartition(record.topic, record.partition)
+                if until is not None and place in left and _is_past(record, until):
+                    left.discard(place)
+                    consumer.pause(place)
+                if place in left:
+                    printer.show(record)
+            printer.flush()
 
 
-async def _read(cluster: Cluster, arguments: argparse.Namespace, partition: int, printer: _Printer) -> None:
-    """Print one partition up to where it ended when this began, or for ever with --follow."""
-    begin = await _start_offset(cluster, arguments.topic, partition, arguments.start)
-    waits = arguments.follow or arguments.count is not None
-    committed = arguments.isolation_level == "read_committed"
-    end = await offset_at(cluster, arguments.topic, partition, LATEST, read_committed=committed)
-    reader = PartitionReader(cluster, arguments.topic, partition, begin, read_committed=committed)
-    while not printer.done and (waits or reader.position < end):
-        for record in (await reader.fetch()).records:
-            printer.show(partition, record)
-        printer.flush()
+def _is_past(record: RawRecord, until: int | datetime) -> bool:
+    return record.offset >= until if isinstance(until, int) else record.timestamp >= until.timestamp() * 1000

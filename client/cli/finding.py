@@ -2,21 +2,23 @@
 
 import os
 import sys
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from rookery.client.cli.contexts import contexts_path, read_contexts
 from rookery.client.errors import CliError, UsageError
 from rookery.client.local import cluster_file
 from rookery.client.local.cluster_file import ClusterFile, DamagedClusterFileError
+from rookery.core.config.loading import read_properties
+from rookery.core.config.options import ConfigError
 
 FOLDER = ".rookery"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_CONTROLLERS = "127.0.0.1:9192"
 BOOTSTRAP_VARIABLE = "ROOKERY_BOOTSTRAP"
 CONTROLLERS_VARIABLE = "ROOKERY_CONTROLLERS"
-CONTEXT_VARIABLE = "ROOKERY_CONTEXT"
+COMMAND_CONFIG_VARIABLE = "ROOKERY_COMMAND_CONFIG"
 
 
 class Found(NamedTuple):
@@ -31,6 +33,35 @@ def bootstrap(
 ) -> str:
     """The brokers to ask; says on standard error which ones when none were named."""
     return _announced(_find(given, environ, here or Path.cwd(), BOOTSTRAP_VARIABLE, "bootstrap", DEFAULT_BOOTSTRAP))
+
+
+def connecting(
+    given: str | None,
+    command_config: Path | None,
+    environ: Mapping[str, str] = os.environ,
+    here: Path | None = None,
+) -> tuple[str, dict[str, str]]:
+    """The brokers to ask, and the client properties: of the file that was named, or of the secure cluster that is
+    nearest. The file may name the brokers, too."""
+    path = command_config or (Path(environ[COMMAND_CONFIG_VARIABLE]) if environ.get(COMMAND_CONFIG_VARIABLE) else None)
+    properties = properties_of(path) if path is not None else {}
+    named = given if given is not None else properties.get("bootstrap.servers")
+    context = _context(environ, "bootstrap") if named is None and not environ.get(BOOTSTRAP_VARIABLE) else None
+    if context is not None and path is None:
+        secured = _context(environ, "command-config")
+        path = Path(secured.addresses) if secured is not None else None
+        properties = properties_of(path) if path is not None else {}
+    asked = named is not None or environ.get(BOOTSTRAP_VARIABLE) or context
+    secure = _nearest_secure(here or Path.cwd()) if path is None and not asked else None
+    return bootstrap(named, environ, here), properties_of(secure) if secure is not None else properties
+
+
+def properties_of(path: Path) -> dict[str, str]:
+    """The properties of a file for ``--command-config``."""
+    try:
+        return read_properties(path.read_text(), str(path))
+    except (OSError, UnicodeDecodeError, ConfigError) as error:
+        raise UsageError(f"--command-config {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def controllers(
@@ -59,25 +90,11 @@ def _find(
 
 
 def _context(environ: Mapping[str, str], what: str) -> Found | None:
-    """The current context of ``config.toml``: ``current = "name"`` and ``[contexts.name]`` with addresses."""
-    home = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
-    path = Path(home) / "rookery" / "config.toml"
-    asked = environ.get(CONTEXT_VARIABLE)
-    try:
-        config = tomllib.loads(path.read_text())
-    except OSError:
-        config = {}
-    except tomllib.TOMLDecodeError as error:
-        raise CliError(f"{path} cannot be read: {error}") from error
-    name = asked or config.get("current")
-    if not name:
+    """What the current context says of `what`."""
+    used = read_contexts(environ).in_use(environ)
+    if used is None or not used[1].get(what):
         return None
-    context = config.get("contexts", {}).get(name)
-    if context is None:
-        named_by = f"{CONTEXT_VARIABLE}={name}" if asked else f"{path}: current = {name!r}"
-        raise UsageError(f"{named_by}: {path} has no [contexts.{name}]")
-    addresses = context.get(what)
-    return Found(str(addresses), f"context {name} of {path}") if addresses else None
+    return Found(used[1][what], f"context {used[0]} of {contexts_path(environ)}")
 
 
 def _nearest(here: Path, what: str) -> Found | None:
@@ -90,6 +107,15 @@ def _nearest(here: Path, what: str) -> Found | None:
         if cluster is not None:
             addresses = cluster.bootstrap if what == "bootstrap" else _controllers(cluster)
             return Found(addresses, f"from {folder / FOLDER / cluster_file.NAME}")
+    return None
+
+
+def _nearest_secure(here: Path) -> Path | None:
+    """The client properties of the nearest cluster, if `rookery up --secure` started it."""
+    for folder in (here, *here.parents):
+        cluster = cluster_file.read(folder / FOLDER)
+        if cluster is not None:
+            return folder / FOLDER / cluster_file.CLIENT_PROPERTIES if cluster.secure else None
     return None
 
 

@@ -51,7 +51,7 @@ def stored_image(folder: str, at: int | None) -> Image:
 
 
 async def fetched_image(stub: Any, quorum: pb.DescribeQuorumResponse, at: int | None) -> Image:
-    """The committed state after offset `at`, or after the last committed record, as the leader tells it."""
+    """The committed state after offset `at`, or after the last committed record, as the leader reports it."""
     fold = Fold()
     end = NO_END if at is None else at + 1
     async for response in _responses(stub, quorum):
@@ -204,7 +204,7 @@ def described(image: Image, topic: str | None = None) -> dict[str, Any]:
         "topics": {name: str(image.topic_ids[name]) for name in sorted(image.topic_ids)},
         "partitions": _partitions(image, topic),
         "configs": _configs(image),
-        "users": sorted({name for name, _ in image.credentials}),
+        "users": sorted({name for name, _ in image.credentials if name}),
         "acls": len(image.acls),
         "quotas": len(image.quotas),
     }

@@ -5,8 +5,7 @@ import re
 import sys
 from typing import Any
 
-from rookery.client.cli import finding
-from rookery.client.cli.common import add_bootstrap
+from rookery.client.cli.common import add_bootstrap, client_options
 from rookery.client.errors import CliError, UsageError
 
 WHERE_CHECKPOINTS_ARE = "_checkpoint"
@@ -43,7 +42,11 @@ def pairs(texts: list[str], flag: str) -> dict[str, str]:
 
 
 def _archive(arguments: argparse.Namespace) -> int:
-    settings, options = pairs(arguments.conf, "--conf"), pairs(arguments.option, "--option")
+    settings = pairs(arguments.conf, "--conf")
+    secured = client_options(arguments)
+    bootstrap = secured.pop("bootstrap.servers")
+    secured.pop("client.id")
+    options = {**{f"kafka.{key}": value for key, value in secured.items()}, **pairs(arguments.option, "--option")}
     try:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
@@ -52,7 +55,7 @@ def _archive(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise CliError(f"{error}. Spark is an extra: pip install 'rookery[spark]'; it needs Java 17") from error
     job = archive.ArchiveJob(
-        bootstrap=finding.bootstrap(arguments.bootstrap),
+        bootstrap=bootstrap,
         topics=arguments.topics,
         output=arguments.output,
         checkpoint=arguments.checkpoint or checkpoint_in(arguments.output),
@@ -61,12 +64,14 @@ def _archive(arguments: argparse.Namespace) -> int:
         offsets_max=arguments.batch,
         options=options,
     )
+    _say(f"starting Spark on {arguments.master}, which takes some seconds")
     try:
         spark = archive.open_session(arguments.master, settings)
     except PySparkException as error:
         raise CliError(f"Spark does not start: {_reason(error)}. It needs Java 17") from error
     try:
-        archive.watch(archive.start(spark, job), lambda line: print(line, file=sys.stderr, flush=True))
+        _say(f"copying {job.topics} of {bootstrap} to {job.output}{' until it is stopped' if job.follow else ''}")
+        archive.watch(archive.start(spark, job), _say)
     except archive.OtherCheckpointError as error:
         raise CliError(str(error)) from error
     except (PySparkException, Py4JJavaError) as error:
@@ -76,16 +81,20 @@ def _archive(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def checkpoint_in(output: str) -> str:
-    """Where the job's place is kept unless told otherwise; the output may be a URL."""
+    """Where the job's checkpoint is by default; the output may be a URL."""
     return f"{output.rstrip('/')}/{WHERE_CHECKPOINTS_ARE}"
 
 
 def _reason(error: Exception) -> str:
     """The line that says what happened, out of the traces of Python within Java within Python."""
     lines = [line.strip() for line in str(error).splitlines()]
-    told = [line for line in lines if re.match(r"[\w.]+Error: ", line)]
-    ours = [line for line in told if line.startswith("rookery.")]
+    errors = [line for line in lines if re.match(r"[\w.]+Error: ", line)]
+    ours = [line for line in errors if line.startswith("rookery.")]
     if ours:
         return ours[-1].partition("Error: ")[2]
-    return told[-1] if told else lines[0]
+    return errors[-1] if errors else lines[0]

@@ -19,18 +19,19 @@ from google.protobuf.message import Message
 from rookery.client.cli import finding
 from rookery.client.cli.common import add_output, show
 from rookery.client.errors import CliError, NotFoundError, UnhealthyError, UsageError
-from rookery.core.config.loading import read_properties
+from rookery.client.local.cluster_file import SECURITY_FOLDER
 from rookery.core.config.options import ConfigError
 from rookery.core.errors import CorruptMessageError, ErrorCode, KafkaError
 from rookery.core.ids import id_text
 from rookery.core.log.checkpoints import CheckpointDamaged
-from rookery.core.log.folder_files import id_from
+from rookery.core.log.ownership import id_from
 from rookery.core.metadata.codec import RecordError, decode
 from rookery.core.metadata.features import RELEASE
 from rookery.core.metadata.records import NoOpRecord
 from rookery.core.metadata_log import METADATA_LOG, Control, read_control
+from rookery.core.net.client_properties import RENAMED
 from rookery.core.net.control import open_channel
-from rookery.core.net.tls import Tls, read_tls
+from rookery.core.net.tls import ADMIN_NAME, Tls, read_tls
 from rookery.core.wire.batch import BatchHeader, batches, verify
 from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import read_records
@@ -262,10 +263,14 @@ def with_controllers(work: Work) -> Callable[[argparse.Namespace], int]:
 def _tls(arguments: argparse.Namespace) -> Tls | None:
     if not arguments.command_config:
         return None
+    path = Path(arguments.command_config)
+    given = {RENAMED.get(key, key): value for key, value in finding.properties_of(path).items()}
+    own = path.parent / SECURITY_FOLDER / f"{ADMIN_NAME}.pem"
+    if own.exists() and not any(key.startswith("ssl.keystore.") for key in given):
+        given["ssl.keystore.location"] = str(own)  # of a cluster that `rookery up --secure` made
     try:
-        with open(arguments.command_config, encoding="utf-8") as file:
-            return read_tls(read_properties(file.read(), arguments.command_config))
-    except (OSError, ConfigError) as error:
+        return read_tls(given)
+    except ConfigError as error:
         raise UsageError(f"--command-config: {error}") from error
 
 

@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 NAME = "cluster.json"
+SECURITY_FOLDER = "secure"
+CLIENT_PROPERTIES = "client.properties"
+"""Beside the file, of a secure cluster: what clients need to get in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class ClusterFile:
     controllers: int
     overrides: dict[str, str]
     ephemeral: bool = False
+    secure: bool = False
 
     def port(self) -> int:
         return int(self.nodes[0].kafka.rpartition(":")[2])

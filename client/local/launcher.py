@@ -17,7 +17,8 @@ from pathlib import Path
 
 from rookery.client.errors import CliError, UnhealthyError, UsageError
 from rookery.client.local import cluster_file, processes
-from rookery.client.local.cluster_file import ClusterFile, RunningNode
+from rookery.client.local.cluster_file import SECURITY_FOLDER, ClusterFile, RunningNode
+from rookery.client.local.security import LIBRDKAFKA_PROPERTIES, LocalSecurity, write_private
 from rookery.client.local.shape import HOST, HTTP_STEP, NODES_MAX, NodePlan, Shape, controllers_for
 from rookery.core.config.loading import load, read_properties
 from rookery.core.config.options import ConfigError
@@ -45,6 +46,7 @@ class UpRequest:
     port: int | None
     overrides: Mapping[str, str]
     ephemeral: bool
+    secure: bool = False
 
 
 class NodeEndedError(UnhealthyError):
@@ -83,8 +85,10 @@ def _nodes_and_port(request: UpRequest, before: ClusterFile | None) -> tuple[int
 def _bring_up(
     request: UpRequest, folder: Path, before: ClusterFile | None, nodes: int, port: int, report: Report
 ) -> ClusterFile:
+    secure = _secure(request, before)
     folder.mkdir(parents=True, exist_ok=True)
     shape = _shape(folder, nodes, port, before)
+    security = LocalSecurity(folder) if secure else None
     living = (
         {node.id: node for node in before.nodes if processes.is_running(node.pid, node.started)}
         if before
@@ -94,10 +98,12 @@ def _bring_up(
     overrides = {**(before.overrides if before else {}), **request.overrides}
     _check_overrides(shape, overrides, request.overrides, report)
     _refuse_busy_ports(dead, asked=port)
+    if security is not None:
+        security.prepare(shape.plans(), shape.bootstrap, new=before is None)
     running = dict(living)
     try:
         for plan in dead:
-            running[plan.id] = _start(shape, plan, overrides)
+            running[plan.id] = _start(shape, plan, overrides, security)
     finally:  # also when interrupted: what was started can be stopped by whoever reads the file
         cluster = ClusterFile(
             cluster_id=shape.cluster_id,
@@ -106,6 +112,7 @@ def _bring_up(
             controllers=shape.controllers,
             overrides=overrides,
             ephemeral=request.ephemeral or (before.ephemeral if before else False),
+            secure=secure,
         )
         cluster_file.write(folder, cluster)
     if living:
@@ -116,6 +123,18 @@ def _bring_up(
         cluster_file.write(folder, replace(cluster, overrides=before.overrides if before else {}))
         raise
     return cluster
+
+
+def _secure(request: UpRequest, before: ClusterFile | None) -> bool:
+    """A cluster stays as it was made."""
+    if before is None:
+        return request.secure
+    if request.secure and not before.secure:
+        raise UsageError(
+            f"--secure: the cluster in {request.folder} is a plain one. docs/security.md leads from a plain cluster to "
+            "a secure one; for a new one use another --data"
+        )
+    return before.secure
 
 
 def _check_overrides(shape: Shape, overrides: Mapping[str, str], new: Mapping[str, str], report: Report) -> None:
@@ -147,6 +166,38 @@ def bring_down(folder: Path, report: Report) -> None:
         report("removed the data, as --ephemeral asked")
 
 
+def start_node(folder: Path, number: int) -> ClusterFile:
+    """Start one node of a cluster that was started before, and leave the others as they are."""
+    folder = folder.resolve()
+    before = existing(folder)
+    if before is None:
+        raise CliError(f"there is no cluster in {folder}: {folder / cluster_file.NAME} does not exist")
+    shape = Shape(before.cluster_id, folder, before.port(), len(before.nodes), before.controllers)
+    plan = shape.plan(number)
+    _refuse_busy_ports([plan], asked=before.port())
+    node = _start(shape, plan, before.overrides, LocalSecurity(folder) if before.secure else None)
+    nodes = tuple(node if each.id == number else each for each in before.nodes)
+    cluster = replace(before, nodes=nodes)
+    cluster_file.write(folder, cluster)
+    _wait_ready(replace(cluster, nodes=(node,)), [plan])
+    return cluster
+
+
+def remove(folder: Path, report: Report) -> None:
+    """Stop every node and remove what `bring_up` made in the folder; anything else in it stays."""
+    folder = folder.resolve()
+    cluster = existing(folder)
+    bring_down(folder, report)
+    if cluster is None or cluster.ephemeral:
+        return
+    for node in cluster.nodes:
+        shutil.rmtree(node.data, ignore_errors=True)
+    shutil.rmtree(folder / SECURITY_FOLDER, ignore_errors=True)
+    for name in (cluster_file.NAME, cluster_file.CLIENT_PROPERTIES, LIBRDKAFKA_PROPERTIES):
+        (folder / name).unlink(missing_ok=True)
+    report("removed the data")
+
+
 def stop_node(node: RunningNode, report: Report) -> bool:
     """Controlled shutdown of one node; killed only when it does not end in time."""
     if not processes.send_signal(node.pid, node.started, signal.SIGTERM):
@@ -167,7 +218,7 @@ def has_ended(node: RunningNode) -> bool:
 
 
 def existing(folder: Path) -> ClusterFile | None:
-    """The cluster of a folder as its file tells, running or not."""
+    """The cluster of a folder, from its file, running or not."""
     try:
         return cluster_file.read(folder)
     except cluster_file.DamagedClusterFileError as error:
@@ -218,9 +269,15 @@ def _refuse_busy_ports(plans: list[NodePlan], asked: int) -> None:
                 )
 
 
-def _start(shape: Shape, plan: NodePlan, overrides: Mapping[str, str]) -> RunningNode:
+def _start(
+    shape: Shape, plan: NodePlan, overrides: Mapping[str, str], security: LocalSecurity | None
+) -> RunningNode:
     plan.data.mkdir(parents=True, exist_ok=True)
-    plan.properties.write_text(shape.properties(plan, overrides))
+    if security is None:
+        plan.properties.write_text(shape.properties(plan, overrides))
+    else:
+        plan.data.chmod(0o700)
+        write_private(plan.properties, shape.properties(plan, overrides, security.node_properties(plan)))
     pid, started = processes.start_node(plan)
     return RunningNode(
         id=plan.id,

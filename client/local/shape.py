@@ -1,13 +1,19 @@
-"""What a local cluster looks like: which nodes there are, where each listens, and what it is told."""
+"""What a local cluster looks like: which nodes there are, where each listens, and its settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+
+from rookery.core.config.loading import properties_text
 
 HOST = "127.0.0.1"
+CONTROLLER = "CONTROLLER"
+PLAINTEXT = "PLAINTEXT"
 GRPC_STEP = 100
 HTTP_STEP = 200
 RACK = "broker.rack"
+LISTENER_KEY = "inter.broker.listener.name"
 NODES_MAX = 99
 """More would run one kind of port into the next."""
 
@@ -79,28 +85,31 @@ class Shape:
             "min.insync.replicas": "2" if self.nodes >= 3 else "1",
         }
 
-    def properties(self, plan: NodePlan, overrides: Mapping[str, str]) -> str:
-        """The text of a node's ``node.properties``."""
+    def properties(
+        self, plan: NodePlan, overrides: Mapping[str, str], security: Mapping[str, str] = MappingProxyType({})
+    ) -> str:
+        """The text of a node's ``node.properties``; `security` are those of a secure cluster."""
         voters = [self.plan(node_id) for node_id in range(1, self.controllers + 1)]
         roles = "broker,controller" if plan.is_controller else "broker"
-        listeners = [f"PLAINTEXT://{HOST}:{plan.kafka_port}"]
+        listeners = [f"{security.get(LISTENER_KEY, PLAINTEXT)}://{HOST}:{plan.kafka_port}"]
         if plan.is_controller:
-            listeners.append(f"CONTROLLER://{HOST}:{plan.grpc_port}")
+            listeners.append(f"{CONTROLLER}://{HOST}:{plan.grpc_port}")
         keys = {
             "node.id": str(plan.id),
             "process.roles": roles,
             "rookery.cluster.id": self.cluster_id,
             "listeners": ",".join(listeners),
-            "controller.listener.names": "CONTROLLER",
+            "controller.listener.names": CONTROLLER,
             "controller.quorum.voters": ",".join(f"{v.id}@{HOST}:{v.grpc_port}" for v in voters),
             "controller.quorum.bootstrap.servers": ",".join(f"{HOST}:{v.grpc_port}" for v in voters),
             "rookery.http.listener": f"{HOST}:{plan.http_port}",
             "log.dirs": str(plan.data),
             **self.defaults(),
+            **security,
             **overrides,
             **_rack(plan, overrides),
         }
-        return "".join(f"{key}={value}\n" for key, value in keys.items())
+        return properties_text(keys)
 
 
 def _rack(plan: NodePlan, overrides: Mapping[str, str]) -> dict[str, str]:

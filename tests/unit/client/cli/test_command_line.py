@@ -1,0 +1,185 @@
+"""What all commands have in common: help, the nearest word, completion, contexts, and how much is loaded."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rookery.client.cli.__main__ import COMMANDS, EXIT_CODES, build_parser, main
+from rookery.client.cli.completion import script
+from tests import needs
+from tests.tidy.cli_page import EXAMPLES
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    try:
+        found = main(list(words))
+    except SystemExit as ended:
+        found = int(ended.code or 0)
+    printed = capsys.readouterr()
+    assert found == code, printed.out + printed.err
+    return printed.out + printed.err
+
+
+def test_help_lists_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--help")
+    named = [line.split()[0] for line in text.splitlines() if line.startswith("    ") and line[4:5].strip()]
+    assert named == list(COMMANDS)
+    assert " ".join(EXIT_CODES.split()) in " ".join(text.split())
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "pipeline"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"usage: rookery {command}" in said(capsys, command, "--help")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["toipc", "list"], "there is no 'toipc'; did you mean topic?"),
+        (["topic", "lst"], "there is no 'lst'; did you mean list?"),
+        (["topic", "list", "--bootstarp", "x"], "did you mean --bootstrap?"),
+        (["topic", "list", "-o", "jsno"], "there is no 'jsno'; did you mean json?"),
+        (["zzz"], "(choose from"),
+    ],
+)
+def test_a_wrong_word_suggests_the_nearest(words: list[str], hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hint in said(capsys, *words, code=2)
+
+
+def test_every_example_of_the_page_is_understood() -> None:
+    """And so every verb has one: the page cannot be made without."""
+    for example in EXAMPLES.values():
+        words = shlex.split(example.replace("$(", " ").replace(")", " ").replace('"', " "))
+        words = words[words.index("rookery") + 1 :]
+        words = words[: next((at for at, word in enumerate(words) if word in (">", "|")), len(words))]
+        assert build_parser(words[0]).parse_args(words).run, example
+
+
+# --- completion ---------------------------------------------------------------------------------------------
+
+LINES = {
+    ("",): {"topic", "group", "up", "--help"},
+    ("top",): {"topic"},
+    ("topic", ""): {"create", "list", "trim"},
+    ("topic", "cr"): {"create"},
+    ("topic", "create", "orders", "--part"): {"--partitions"},
+    ("topic", "list", "-o", "js"): {"json", "jsonl"},
+    ("group", "reset", "g", "--to-e"): {"--to-earliest"},
+    ("config", "get", "to"): {"topic"},
+    ("consume", "t", "--isolation-level", "read_c"): {"read_committed"},
+    ("up", "re"): {"restart", "reset"},
+}
+
+
+def completed_by_bash(*words: str) -> list[str]:
+    given = " ".join(f"'{word}'" for word in ("rookery", *words))
+    asked = f"COMP_WORDS=({given}); COMP_CWORD={len(words)}; _rookery; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    ask = f"{script('bash')}\n{asked}"
+    return subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True, timeout=60).stdout.split()
+
+
+@pytest.mark.parametrize("words", LINES)
+def test_bash_completes(words: tuple[str, ...]) -> None:
+    found = completed_by_bash(*words)
+    assert LINES[words] <= set(found)
+    assert all(each.startswith(words[-1]) for each in found)
+
+
+def test_zsh_completes() -> None:
+    """The candidates are those of bash, by the same function; what zsh adds is how they are offered."""
+    zsh = needs.command("zsh", "the completion is for zsh, too")
+    stubs = 'compdef() { :; }\ncompadd() { shift; print -l -- "$@"; }\n_files() { :; }\n'
+    for words, wanted in LINES.items():
+        given = " ".join(f"'{word}'" for word in ("rookery", *words))
+        ask = f"{stubs}{script('zsh')}\nwords=({given}); CURRENT={len(words) + 1}; _rookery"
+        done = subprocess.run([zsh, "-f", "-c", ask], capture_output=True, text=True, check=True, timeout=60)
+        assert wanted <= set(done.stdout.split()), words
+
+
+# --- contexts -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in ("ROOKERY_CONTEXT", "ROOKERY_BOOTSTRAP", "ROOKERY_COMMAND_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "rookery" / "config.toml"
+
+
+def test_contexts_are_added_used_and_removed(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "no context is current" in said(capsys, "context", "current", code=4)
+    said(capsys, "context", "add", "here", "--bootstrap", "127.0.0.1:1")
+    properties = tmp_path / 'my "own".properties'
+    properties.write_text("security.protocol=PLAINTEXT\n")
+    said(capsys, "context", "add", "there", "--bootstrap", "127.0.0.1:2", "--command-config", str(properties))
+    rows = json.loads(said(capsys, "context", "list", "-o", "json"))
+    assert [(row["context"], row["current"], row["command-config"]) for row in rows] == [
+        ("here", "*", "-"),
+        ("there", "", str(properties)),
+    ]
+    assert f"127.0.0.1:1 (context here of {config})" in said(capsys, "topic", "list", code=1)
+    said(capsys, "context", "use", "there")
+    assert "127.0.0.1:2" in said(capsys, "topic", "list", code=1)
+    properties.unlink()
+    assert str(properties) in said(capsys, "topic", "list", code=2), "its properties are used"
+    monkeypatch.setenv("ROOKERY_CONTEXT", "here")
+    assert said(capsys, "context", "current") == "here\n"
+    monkeypatch.delenv("ROOKERY_CONTEXT")
+    said(capsys, "context", "remove", "there")
+    assert "no context is current" in said(capsys, "context", "current", code=4)
+    assert "there are: here" in said(capsys, "context", "use", "there", code=4)
+    assert "letters, digits" in said(capsys, "context", "add", "a b", "--bootstrap", "x:1", code=2)
+
+
+def test_a_config_file_is_not_destroyed(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.parent.mkdir()
+    config.write_text("editor = 'vi'\n")
+    assert "change it by hand" in said(capsys, "context", "add", "a", "--bootstrap", "x:1", code=1)
+    config.write_text("current = \n")
+    assert "cannot be read" in said(capsys, "context", "list", code=1)
+    config.write_text("contexts = 7\n")
+    assert "[contexts.NAME]" in said(capsys, "context", "list", code=1)
+
+
+# --- start-up -----------------------------------------------------------------------------------------------
+
+LOADED = """
+import sys
+from rookery.client.cli.__main__ import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+print("\\n" + " ".join(sys.modules))
+"""
+HEAVY = {"grpc", "google.protobuf", "uvloop", "pyspark", "numpy", "cryptography", "jwt", "confluent_kafka"}
+
+
+def loaded_by(*words: str) -> set[str]:
+    """The modules that a command loads; asked of a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True, timeout=120, env=os.environ
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_help_loads_next_to_nothing() -> None:
+    modules = loaded_by("--help")
+    assert not modules & (HEAVY | {"asyncio", "ssl", "json"})
+    assert sum(name.startswith("rookery") for name in modules) <= 10
+
+
+def test_topic_list_loads_no_more_than_it_needs() -> None:
+    """It loads everything before it finds that nobody listens. The figures are what it takes today, and some room."""
+    modules = loaded_by("topic", "list", "--bootstrap", "127.0.0.1:1")
+    assert not modules & HEAVY
+    assert sum(name.startswith("rookery") for name in modules) <= 160
+    assert len(modules) <= 420
