@@ -19,6 +19,7 @@ from rookery.client.spark.offsets import count, from_json
 from rookery.client.spark.places import Offsets
 
 POLL_S = 1
+UP_TO_DATE = "up to date: there was nothing new to copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +111,12 @@ def _newest(spark: SparkSession, folder: str) -> int:
 
 
 def watch(query: StreamingQuery, report: Callable[[str], None]) -> None:
-    """Report each micro-batch until the query ends; its failure is raised."""
+    """Report each micro-batch until the query ends, or that there was nothing to copy; its failure is raised."""
     reported = -1
     while not query.awaitTermination(POLL_S):
         reported = _report(query, reported, report)
-    _report(query, reported, report)
+    if _report(query, reported, report) < 0:
+        report(UP_TO_DATE)
 
 
 def _report(query: StreamingQuery, reported: int, report: Callable[[str], None]) -> int:

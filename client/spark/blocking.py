@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from rookery.client.identity import ProducerId
 from rookery.client.spark.kafka_options import Connecting
+from rookery.core.net.client_properties import security_of
 from rookery.core.net.cluster import Cluster
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ class BlockingCluster:
         self.cluster = cluster or Cluster(
             connecting.bootstrap,
             client_id=connecting.client_id,
+            security=security_of(dict(connecting.security)),
             request_timeout_s=connecting.request_timeout_s,
         )
         self.identity = ProducerId(self.cluster)

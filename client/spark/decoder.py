@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rookery.client.reader import Aborted
+from rookery.client.aborted import Aborted
 from rookery.client.spark.columnar import Columns, Section
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.schema import ARROW, arrow_schema

@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from rookery.client.reader import Aborted, fetch_partition, offsets_at
+from rookery.client.aborted import Aborted
+from rookery.client.reader import fetch_partition, offsets_at
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.data_loss import report_data_loss
 from rookery.client.spark.decoder import Decoder, next_offset

@@ -5,11 +5,13 @@ import json
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rookery.client.sender import ALL, DELIVERY_TIMEOUT_S
 from rookery.client.spark.places import TopicPartition
+from rookery.core.config.options import ConfigError
+from rookery.core.net.client_properties import GUARDED, security_of
 from rookery.core.net.cluster import parse_bootstrap
 from rookery.core.wire.compression import Codec
 
@@ -100,6 +102,7 @@ REFUSED = {
     "value.serializer": "values are strings or binary; convert them with DataFrame operations",
     "enable.auto.commit": "Spark keeps the offsets in its checkpoint",
     "interceptor.classes": "interceptors are not supported",
+    "transactional.id": "use exactly_once, which makes one of the query and the partition",
 }
 IGNORED = {"group.id", "client.rack", "linger.ms", "batch.size", "retries", "session.timeout.ms"}
 """Options of every Kafka client without effect here: no group is joined, and no record waits for others."""
@@ -116,6 +119,8 @@ class Connecting:
     bootstrap: str
     client_id: str = "rookery-spark"
     request_timeout_s: float = 30.0
+    security: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """The options of TLS and SASL. Files that they name are read where the tasks run."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,8 @@ class Producing:
     request_bytes_max: int = 1 << 20
     delivery_timeout_s: float = DELIVERY_TIMEOUT_S
     idempotent: bool = True
+    transaction_timeout_ms: int = 900_000
+    """The highest that brokers allow by default: a transaction is open until all tasks of its epoch are done."""
 
 
 class KafkaOptions:
@@ -148,9 +155,6 @@ class KafkaOptions:
         self._used = set(IGNORED)
         for key in sorted(self._given.keys() & REFUSED.keys()):
             raise OptionError(f"option {PREFIX + key!r} is not supported: {REFUSED[key]}")
-        protocol = self._take("security.protocol", "PLAINTEXT")
-        if protocol.upper() != "PLAINTEXT":
-            raise OptionError(f"option 'kafka.security.protocol' must be PLAINTEXT, not {protocol!r}")
 
     def connecting(self) -> Connecting:
         bootstrap = self._take("bootstrap.servers", "")
@@ -164,7 +168,17 @@ class KafkaOptions:
             bootstrap,
             self._take("client.id", Connecting.client_id),
             self._number("request.timeout.ms", 30_000) / 1000,
+            self._security(),
         )
+
+    def _security(self) -> tuple[tuple[str, str], ...]:
+        given = {key: value for key, value in self._given.items() if key.startswith(GUARDED)}
+        self._used |= given.keys()
+        try:
+            security_of(given)
+        except ConfigError as error:
+            raise OptionError(f"option {PREFIX + error.key!r} cannot be used: {error.allowed}") from None
+        return tuple(sorted(given.items()))
 
     def fetching(self) -> Fetching:
         level = self._choice("isolation.level", ("read_uncommitted", "read_committed"))
@@ -185,6 +199,7 @@ class KafkaOptions:
             self._number("max.request.size", Producing.request_bytes_max),
             self._number("delivery.timeout.ms", int(DELIVERY_TIMEOUT_S * 1000)) / 1000,
             self._idempotent(acks_number == ALL),
+            self._number("transaction.timeout.ms", Producing.transaction_timeout_ms),
         )
 
     def _idempotent(self, all_acknowledge: bool) -> bool:

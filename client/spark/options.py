@@ -276,6 +276,7 @@ def _admission(given: Given) -> Admission:
     return result
 
 
+EXACTLY_ONCE = "exactly_once"
 SPARK_OPTIONS = ("checkpointLocation", "queryName", "outputMode")
 """Options of a streaming write that Spark itself uses."""
 
@@ -293,20 +294,35 @@ class SinkOptions:
     connecting: Connecting
     producing: Producing
     topic: str | None
+    exactly_once: bool = False
 
 
-def sink_options(options: Mapping[str, str], columns: Iterable[tuple[str, str]]) -> SinkOptions:
+def sink_options(
+    options: Mapping[str, str], columns: Iterable[tuple[str, str]], *, streaming: bool = False
+) -> SinkOptions:
     """The parsed options; refuses columns, by (name, type), that cannot be written."""
-    given = Given(options, ("topic", "includeHeaders", *SPARK_OPTIONS))
+    given = Given(options, ("topic", "includeHeaders", EXACTLY_ONCE, *SPARK_OPTIONS))
     topic = given.text("topic", "").strip() or None
     if "topic" in given and topic is None:
         raise OptionError("option 'topic' is empty")
     _check_columns(dict(columns), topic)
     kafka = KafkaOptions(options)
     given.boolean("includeHeaders", False)  # headers are always written, as by Spark's own sink
-    result = SinkOptions(kafka.connecting(), kafka.producing(), topic)
+    exactly_once = given.boolean(EXACTLY_ONCE, False)
+    result = SinkOptions(kafka.connecting(), kafka.producing(), topic, exactly_once)
+    if exactly_once:
+        _check_exactly_once(result, streaming)
     kafka.warn_of_unused()
     return result
+
+
+def _check_exactly_once(options: SinkOptions, streaming: bool) -> None:
+    if not streaming:
+        raise OptionError(f"option {EXACTLY_ONCE!r} is for streams: a batch query has no epoch to recognise")
+    if options.topic is None:
+        raise OptionError(f"option {EXACTLY_ONCE!r} needs the option 'topic': the epochs are kept beside that topic")
+    if not options.producing.idempotent:
+        raise OptionError(f"option {EXACTLY_ONCE!r} needs 'kafka.acks' to be all and 'kafka.enable.idempotence' true")
 
 
 def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:

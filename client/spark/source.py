@@ -2,7 +2,7 @@
 
 Options are checked here, on the driver, before any task runs. A batch read plans its ranges once, a stream once per
 micro-batch; each task reads its own. A write is at least once, as with Spark's own sink: each task sends its rows and
-waits for the cluster to have them.
+waits for the cluster to have them. With `exactly_once` a stream's tasks write transactions, which the driver commits.
 """
 
 import time
@@ -32,6 +32,9 @@ from pyspark.sql.types import StructType
 
 from rookery.client.spark import schema as columns
 from rookery.client.spark.blocking import connected
+from rookery.client.spark.epochs import ExactlyOnceError, task_from
+from rookery.client.spark.epochs import Task as SinkTask
+from rookery.client.spark.exactly_once import Written, abort_epoch, check_settings, commit_epoch, write_epoch
 from rookery.client.spark.fetching import Task, read
 from rookery.client.spark.kafka_options import Connecting, OptionError
 from rookery.client.spark.offsets import (
@@ -125,7 +128,7 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._start_json
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Tells Spark that there is a limit; `latestOffset` knows all of it from the options."""
+        """Declares to Spark that there is a limit; `latestOffset` knows all of it from the options."""
         admission = self._options.admission
         if admission.offsets_max is not None:
             return ReadMaxRows(admission.offsets_max)
@@ -199,9 +202,10 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass
 class Wrote(WriterCommitMessage):
-    """What one task wrote."""
+    """What one task wrote, and with `exactly_once` what the driver is to commit."""
 
     records: int
+    written: Written | None = None
 
 
 def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wrote:
@@ -231,13 +235,37 @@ class RookeryStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Wrote:
-        return write_rows(self._options, iterator)
+        if not self._options.exactly_once:
+            return write_rows(self._options, iterator)
+        written = write_epoch(self._options, _current_task(), iterator)
+        return Wrote(written.records, written)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing to do: the rows of the tasks are written."""
+        """At least once: nothing to do, the rows of the tasks are written."""
+        if self._options.exactly_once:
+            commit_epoch(self._options, _written(messages), batchId, len(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing can be undone: the batch is written again, and some records twice."""
+        """At least once: nothing can be undone, the batch is written again, and some records twice."""
+        if self._options.exactly_once:
+            abort_epoch(self._options, _written(messages))
+
+
+def _written(messages: list[WriterCommitMessage | None]) -> list[Written]:
+    """Of the tasks that did not fail."""
+    return [each.written for each in messages if isinstance(each, Wrote) and each.written is not None]
+
+
+def _current_task() -> SinkTask:
+    context = TaskContext.get()
+    if context is None:
+        raise ExactlyOnceError("exactly_once needs a task of Spark")
+    return task_from(
+        context.getLocalProperty("sql.streaming.queryId"),
+        context.getLocalProperty("streaming.sql.batchId"),
+        context.partitionId(),
+        context.attemptNumber(),
+    )
 
 
 class RookeryDataSource(DataSource):
@@ -263,7 +291,10 @@ class RookeryDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> RookeryStreamWriter:
         """`overwrite` comes with output mode complete: every result is written whole, one behind the other."""
-        return RookeryStreamWriter(sink_options(self.options, _types(schema)))
+        options = sink_options(self.options, _types(schema), streaming=True)
+        if options.exactly_once:
+            check_settings(options)
+        return RookeryStreamWriter(options)
 
     def _columns(self, schema: StructType) -> tuple[str, ...]:
         return columns.wanted(_types(schema), includes_headers(self.options))

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from tests.cluster.ends import Reachable
 from tests.cluster.local import LocalCluster, wait_for
@@ -103,3 +103,32 @@ def end_offsets(cluster: Reachable, topic: str, isolation: str, partitions: int 
         return [consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1] for place in places]
     finally:
         consumer.close()
+
+
+def values_in(cluster: Reachable, topic: str, isolation: str, partitions: int = 1) -> list[int]:
+    """The numbers in a topic whose transactions have all ended, in order."""
+    wait_for_markers(cluster, topic, partitions)
+    settings = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "unused",
+        "isolation.level": isolation,
+        "enable.partition.eof": True,
+    }
+    consumer = Consumer(settings)
+    found: list[int] = []
+    try:
+        consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
+        left = partitions
+        while left:
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None, f"{topic} does not end: {left} partitions are left"
+            error, value = message.error(), message.value()
+            if error is None:
+                assert value is not None
+                found.append(int(value))
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                left -= 1
+    finally:
+        consumer.close()
+    return sorted(found)

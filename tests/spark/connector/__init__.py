@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.building import one_builder
+
 POM = Path(__file__).parent / "pom.xml"
 FETCHED = POM.parents[3] / "build" / "spark-connector"
 FETCH_TIMEOUT_S = 240
@@ -18,6 +20,7 @@ def settings() -> dict[str, str]:
     return {} if mvn is None else {"spark.jars": ",".join(map(str, jars(mvn)))}
 
 
+@one_builder()
 def jars(mvn: str) -> list[Path]:
     folder = FETCHED / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
     if not folder.exists():

@@ -26,3 +26,14 @@ def test_each_batch_is_told_of_once(latest: Any, said: str) -> None:
     lines: list[str] = []
     archive.watch(query, lines.append)
     assert lines == [said]
+
+
+def test_a_run_without_a_record_says_so() -> None:
+    """Spark runs an empty batch, or none at all."""
+    empty = {"batchId": 0, "numInputRows": 0, "batchDuration": 5, "sources": []}
+    for seen in ([], [empty]):
+        polls = iter([False, True])
+        query: Any = SimpleNamespace(awaitTermination=lambda _, polls=polls: next(polls), recentProgress=seen)
+        lines: list[str] = []
+        archive.watch(query, lines.append)
+        assert lines == [archive.UP_TO_DATE]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from rookery.client.reader import Aborted
+from rookery.client.aborted import Aborted
 from rookery.client.spark import schema
 from rookery.client.spark.decoder import BYTES_MAX, ROWS_MAX, Decoder, next_offset
 from rookery.client.spark.kafka_options import OptionError

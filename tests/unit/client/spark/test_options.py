@@ -2,6 +2,7 @@
 
 import pytest
 
+from rookery.client.spark.exactly_once import check_settings
 from rookery.client.spark.kafka_options import OptionError, UnknownKafkaOptionWarning
 from rookery.client.spark.options import (
     SinkOptions,
@@ -126,7 +127,9 @@ WRONG_IN_BATCH = [
     ({"kafka.key.deserializer": "x"}, r"kafka\.key\.deserializer"),
     ({"kafka.isolation.level": "serializable"}, r"kafka\.isolation\.level"),
     ({"kafka.bootstrap.servers": "nowhere"}, r"kafka\.bootstrap\.servers"),
-    ({"kafka.security.protocol": "SSL"}, r"kafka\.security\.protocol"),
+    ({"kafka.security.protocol": "TLS"}, r"kafka\.security\.protocol"),
+    ({"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI"}, r"kafka\.sasl\.mechanism"),
+    ({"kafka.ssl.truststore.locaton": "x"}, r"kafka\.ssl\.truststore\.locaton"),
 ]
 
 
@@ -212,3 +215,47 @@ def test_a_topic_is_needed_from_somewhere() -> None:
     with pytest.raises(OptionError, match="topic"):
         sink_options(server, VALUE)
     assert sink_options(server, [*VALUE, ("topic", "string"), ("headers", DDL["headers"])]).topic is None
+
+
+@pytest.mark.row(173)
+def test_exactly_once_is_asked_for_and_only_in_streams() -> None:
+    asked = {**SINK, "exactly_once": "true"}
+    assert not sink_options(SINK, VALUE, streaming=True).exactly_once
+    found = sink_options({**asked, "kafka.transaction.timeout.ms": "1000"}, VALUE, streaming=True)
+    assert (found.exactly_once, found.producing.transaction_timeout_ms) == (True, 1000)
+    check_settings(found)
+    with pytest.raises(OptionError, match="is for streams"):
+        sink_options(asked, VALUE, streaming=False)
+    without_topic = {"kafka.bootstrap.servers": "a:9092", "exactly_once": "true"}
+    with pytest.raises(OptionError, match="needs the option 'topic'"):
+        sink_options(without_topic, [*VALUE, ("topic", "string")], streaming=True)
+    for wrong in ({"kafka.acks": "1"}, {"kafka.enable.idempotence": "false"}):
+        with pytest.raises(OptionError, match=r"needs 'kafka\.acks' to be all"):
+            sink_options({**asked, **wrong}, VALUE, streaming=True)
+    with pytest.raises(OptionError, match=r"'kafka\.transactional\.id' is not supported"):
+        sink_options({**asked, "kafka.transactional.id": "mine"}, VALUE, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"kafka.delivery.timeout.ms": "500"}, r"kafka\.delivery\.timeout\.ms"),
+        ({"kafka.ssl.enabled.protocols": "TLSv1.3"}, r"kafka\.ssl\.enabled\.protocols"),
+    ],
+)
+def test_what_the_producer_of_exactly_once_refuses_is_refused_before_a_task_runs(
+    options: dict[str, str], named: str
+) -> None:
+    found = sink_options({**SINK, "exactly_once": "true", **options}, VALUE, streaming=True)
+    with pytest.raises(OptionError, match=named):
+        check_settings(found)
+
+
+def test_names_of_librdkafka_reach_the_producer_of_exactly_once() -> None:
+    login = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanisms": "PLAIN",
+        "kafka.sasl.username": "u",
+        "kafka.sasl.password": "p",
+    }
+    check_settings(sink_options({**SINK, "exactly_once": "true", **login}, VALUE, streaming=True))
