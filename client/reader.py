@@ -2,17 +2,16 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop
 from uuid import UUID
 
+from rookery.client.aborted import Aborted
 from rookery.core.errors import KafkaError, OffsetNotAvailableError, OffsetOutOfRangeError
 from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, Node, check
 from rookery.core.net.connection import ConnectionLostError
 from rookery.core.wire.apis.fetch import (
     FETCH,
-    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchTopic,
@@ -24,8 +23,7 @@ from rookery.core.wire.apis.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from rookery.core.wire.batch import BatchHeader, Buffer
-from rookery.core.wire.markers import read_marker
+from rookery.core.wire.batch import Buffer
 from rookery.core.wire.records import Record, batches, read_records, verify
 
 LATEST = -1
@@ -46,27 +44,6 @@ class Fetched:
     records: Sequence[Record]
     next_offset: int
     high_watermark: int
-
-
-class Aborted:
-    """Finds the batches of aborted transactions among those of one read_committed response, read in order. An aborted
-    transaction adds its producer, the marker removes it."""
-
-    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
-        self._coming = [(each.first_offset, each.producer_id) for each in transactions]
-        heapify(self._coming)
-        self._producers: set[int] = set()
-
-    def covers(self, data: Buffer, position: int, header: BatchHeader) -> bool:
-        """Whether the batch's records were aborted; call it for every batch, control batches too."""
-        while self._coming and self._coming[0][0] <= header.last_offset:
-            self._producers.add(heappop(self._coming)[1])
-        if header.control:
-            marker = read_marker(data, position)
-            if marker is not None and not marker.commit:
-                self._producers.discard(header.producer_id)
-            return False
-        return header.transactional and header.producer_id in self._producers
 
 
 async def offset_at(

@@ -3,7 +3,8 @@
 import pytest
 
 from rookery.broker.log.producer_state import NOT_VERIFIED
-from rookery.client.reader import LATEST, Aborted, PartitionReader, decode, offset_at
+from rookery.client.aborted import Aborted
+from rookery.client.reader import LATEST, PartitionReader, decode, offset_at
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
 from rookery.core.net.cluster import Cluster
 from rookery.core.wire.apis.fetch import AbortedTransaction

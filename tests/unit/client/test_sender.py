@@ -46,7 +46,9 @@ class Scripted(Cluster):
         self.batch_bytes_max = 1 << 30
         self.refused = 0
 
-    async def ask_any(self, api: Any, request: Any, *, at_most: int | None = None) -> Any:
+    async def ask_any(
+        self, api: Any, request: Any, *, at_most: int | None = None, timeout_s: float | None = None
+    ) -> Any:
         if api is INIT_PRODUCER_ID:
             assert request.transactional_id is None
             return InitProducerIdResponse(producer_id=next(self._ids), producer_epoch=0)

@@ -1,0 +1,20 @@
+"""Figures of a load."""
+
+from rookery.client.load import COLUMNS, Measured, percentile, values_of
+
+
+def test_percentiles_are_values_that_occurred() -> None:
+    ordered = [float(n) for n in range(1, 101)]
+    assert [percentile(ordered, p) for p in (50, 95, 99, 100)] == [50.0, 95.0, 99.0, 100.0]
+    assert percentile([7.0], 50) == 7.0
+    assert percentile([], 99) == "-"
+
+
+def test_a_row_has_rate_and_size() -> None:
+    row = Measured("produce", 1000, 2_000_000, 2.0, [1.0, 3.0]).row()
+    assert (row["records/s"], row["MB/s"], row["p50-ms"], row["max-ms"]) == (500, 1.0, 1.0, 3.0)
+    assert tuple(row) == COLUMNS
+
+
+def test_values_have_the_size_asked_for() -> None:
+    assert {len(value) for value in values_of(10, True) + values_of(10, False)} == {10}
