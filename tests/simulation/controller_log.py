@@ -10,7 +10,7 @@ from random import Random
 from rookery.core.errors import NotControllerError
 from rookery.core.metadata_log import CommittedBatch, MetadataListener, SnapshotId
 
-NOBODY = -1
+NO_PROCESS = -1
 
 
 class Seat:
@@ -21,7 +21,7 @@ class Seat:
         self.node_id = node_id
         self.listener: MetadataListener | None = None
         self.delivered = 0
-        self.told = (NOBODY, 0)
+        self.told = (NO_PROCESS, 0)
         self._void = 0
 
     @property
@@ -58,7 +58,7 @@ class SharedLog:
         self.committed = 0
         self.end = 0
         self.epoch = 0
-        self.leader = NOBODY
+        self.leader = NO_PROCESS
         self.snapshots: list[tuple[SnapshotId, tuple[bytes, ...], int]] = []
 
     def append(self, values: Sequence[bytes]) -> int:
@@ -93,12 +93,12 @@ class SharedLog:
         if usable and self._rng.random() < 0.5:
             snapshot, values, seat.delivered = usable[-1]
             if snapshot.epoch > seat.told[1]:
-                seat.tell((NOBODY, snapshot.epoch))
+                seat.tell((NO_PROCESS, snapshot.epoch))
             seat.listener.on_snapshot(snapshot, values)
         upto = self.committed if count is None else min(self.committed, seat.delivered + count)
         while seat.delivered < upto:
             batch = self.batches[seat.delivered]
             if batch.epoch > seat.told[1]:  # nobody hears of an epoch's records before he hears of the epoch
-                seat.tell((NOBODY, batch.epoch))
+                seat.tell((NO_PROCESS, batch.epoch))
             seat.delivered += 1
             seat.listener.on_commit(batch)

@@ -15,7 +15,7 @@ from rookery.core.metadata import requests as q
 from rookery.core.metadata.image import Changes, ResourceType
 from rookery.core.testing.clock import ManualClock
 from tests.simulation.controller_broker import Broker
-from tests.simulation.controller_log import NOBODY, Seat, SharedLog
+from tests.simulation.controller_log import NO_PROCESS, Seat, SharedLog
 from tests.simulation.controller_rules import Observer, require
 
 SETTLED_S = 6.0
@@ -71,7 +71,7 @@ class World:
             new_id=lambda: UUID(int=next(self._ids) + (1 << 40)),
             publish=self._published,
         )
-        seat.listener, seat.delivered, seat.told = controller, 0, (NOBODY, 0)
+        seat.listener, seat.delivered, seat.told = controller, 0, (NO_PROCESS, 0)
         self.controllers[node] = controller
 
     def stop_controller(self, node: int) -> None:
@@ -80,7 +80,7 @@ class World:
         for answer in list(self._open[node].values()):  # the callers' connections break
             answer(ConnectionResetError())
         if self.log.leader == node:
-            self.log.leader = NOBODY
+            self.log.leader = NO_PROCESS
 
     def active(self) -> Controller | None:
         """The controller that leads the newest epoch, if it is up."""
@@ -196,7 +196,7 @@ class World:
         if len(self.controllers) * 2 > len(self.seats) + 1:
             node = self.rng.choice(sorted(self.controllers))
             self.stop_controller(node)
-            if self.log.leader == NOBODY:
+            if self.log.leader == NO_PROCESS:
                 self.elect()
 
     def _start_controller(self) -> None:

@@ -12,11 +12,12 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, copy_context
 from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from rookery.core.testing.process import PROCESS, Process, current
 from tests.simulation.threads import Killed, Threads
 
 __all__ = ["PROCESS", "Killed", "Livelock", "Process", "SimHandle", "SimLoop", "SimTask", "VirtualLoop", "current"]
@@ -65,29 +66,6 @@ class VirtualLoop:
             raise Livelock(f"{self.steps} events until {self.now:.3f}, now {callback}")
         callback(*arguments)
         return True
-
-
-class Process:
-    """One life of a simulated process."""
-
-    def __init__(self, host: str) -> None:
-        self.host = host
-        self.alive = True
-        self.paused = False
-        self.missed: deque[SimHandle] = deque()
-        self.context: Context = copy_context()
-        self.context.run(PROCESS.set, self)
-
-
-PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
-
-
-def current() -> Process:
-    """The process whose callback runs now."""
-    process = PROCESS.get()
-    if process is None:
-        raise RuntimeError("no simulated process is running")
-    return process
 
 
 class SimHandle:

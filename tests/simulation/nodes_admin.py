@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from rookery.core.errors import ErrorCode
+from rookery.core.testing.control import NO_PROCESS
 from rookery.core.wire.apis.alter_client_quotas import (
     ALTER_CLIENT_QUOTAS,
     AlterClientQuotasRequest,
@@ -46,7 +47,6 @@ from rookery.core.wire.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.simulation.nodes_clients import Client, Failed
-from tests.simulation.nodes_control import NOBODY
 from tests.simulation.nodes_host import Place
 from tests.simulation.nodes_swarm import TopicPlan, draw_topic
 
@@ -58,6 +58,8 @@ TOPIC = 2
 SET = 0
 TOPICS_MAX = 6
 PRODUCER_RATE = "producer_byte_rate"
+SCRATCH = "scratch"
+"""A topic of transactions that comes and goes."""
 
 
 class Admin(Client):
@@ -155,6 +157,18 @@ class Admin(Client):
                 return
             await asyncio.sleep(0.5)
 
+    async def renew_scratch(self) -> None:
+        """Delete what transactions have records in, now and then in the middle of one, and make it again."""
+        plan = self.world.plans[SCRATCH]
+        await self._delete(SCRATCH)
+        if self.draw.random() < 0.5:
+            await asyncio.sleep(self.draw.random() * 2.0)
+        for _ in range(3):
+            if await self.make(SCRATCH, plan) == ErrorCode.NONE:
+                self.world.oracles.count("renewed")
+                return
+            await asyncio.sleep(0.5)
+
     async def grow_topic(self) -> None:
         topics = self._topics()
         if not topics:
@@ -211,7 +225,7 @@ class Admin(Client):
             return
         node = world.nodes[self.draw.choice(world.brokers)]
         if node.ready and world.may_fail(node):
-            world.loop.call_soon(node.stop, context=NOBODY)
+            world.loop.call_soon(node.stop, context=NO_PROCESS)
 
     async def elect_preferred(self) -> None:
         await self._send(ELECT_LEADERS, 2, ElectLeadersRequest(topic_partitions=None, timeout_ms=30_000))

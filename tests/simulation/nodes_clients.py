@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.net.connection import Connection, ConnectionLostError
+from rookery.core.testing.hosts import HostNetwork
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
 from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
@@ -26,7 +27,6 @@ from rookery.core.wire.batch import crc_of
 from rookery.core.wire.records import Record, batches, build_batch, read_records
 from tests.simulation.controller_rules import require
 from tests.simulation.loop import Process
-from tests.simulation.net import HostNetwork
 from tests.simulation.nodes_host import EPOCH_MS, KAFKA, Place
 
 if TYPE_CHECKING:
@@ -356,6 +356,9 @@ class Consumer(Client):
                 oracles.count("refused by its checksum")
                 break
             require(header.last_offset < data.high_watermark, "P14", f"{place}: read past the high watermark", header)
+            if header.control:
+                position = max(position, header.next_offset) if header.base_offset <= position else position
+                continue
             for record in read_records(content, at):
                 if record.offset >= position:
                     allowed = record.offset == position or history.compact or lossy

@@ -2,7 +2,8 @@
 
 A fault covers all files of a disk, one log dir or one partition. What rots is a closed segment that is durable, or one
 of its indexes, of one replica of a partition at a time, while another has the records. Damage to a segment is kept in
-mind until the file is gone: the node must find it and rebuild the replica from another.
+mind until the file is gone: the node must find it and rebuild the replica from another. Checkpoints and snapshots of
+producers rot, too: they cost time at the next start, and no record.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from rookery.broker.log.offset_checkpoints import CHECKPOINTS
 from rookery.core.ids import id_text
-from rookery.core.log.checkpoints import RECOVERY_POINTS, decode_offsets
-from rookery.core.log.names import PARTITION_METADATA
+from rookery.core.log.checkpoints import RECOVERY_POINTS, CheckpointDamaged, decode_offsets
+from rookery.core.log.names import LEADER_EPOCHS, PARTITION_METADATA, SNAPSHOT, TXN_INDEX
+from rookery.core.log.ownership import CLEAN_SHUTDOWN
 from rookery.core.testing.disk import MemoryDisk, _Folder
 from rookery.core.wire.records import batches
 from tests.simulation.controller_rules import Violation
@@ -29,6 +32,10 @@ CHANGES = frozenset({"write", "truncate", "create", "rename", "remove", "mkdir",
 SYNCS = frozenset({"sync", "sync_dir"})
 KINDS = (READS, CHANGES, CHANGES, SYNCS, READS | CHANGES | SYNCS)
 LENGTH_AT, MAGIC_AT, HEADER = 8, 16, 61
+OF_A_DIR = (*CHECKPOINTS, CLEAN_SHUTDOWN)
+OF_A_PARTITION = (LEADER_EPOCHS, SNAPSHOT, TXN_INDEX)
+UNCLEAN = (RECOVERY_POINTS, CLEAN_SHUTDOWN)
+"""Without these a start is one after a crash."""
 ROOM_MAX = 3000
 
 
@@ -101,6 +108,16 @@ class SimDisk(MemoryDisk):
     def wipe(self) -> None:
         self._folders = {"": _Folder(), "/": _Folder()}
 
+    def list_now(self, folder: str) -> list[str]:
+        """The files of a folder, whatever fails."""
+        found = self._folders.get(folder)
+        return list(found.names) if found is not None else []
+
+    def drop(self, folder: str) -> None:
+        """A folder is moved away, with all that is in it."""
+        for path in [path for path in self._folders if path == folder or path.startswith(f"{folder}/")]:
+            del self._folders[path]
+
     def lose_name(self, path: str) -> None:
         """A file is gone behind its owner's back."""
         folder = self._folder_of(path)
@@ -145,6 +162,19 @@ def damaged(content: bytes, rng: Random, *, sparse: bool) -> bytes | None:
     if kind == "cut" or sparse:  # in a log with gaps one more batch that is missing cannot be told
         return content[: start + rng.randint(1, end - start - 1)] + content[end:]
     return content[:start] + content[end:]
+
+
+def damaged_text(content: bytes, rng: Random) -> bytes | None:
+    """A small file after damage; None: it is gone. These files have no checksum, so that a changed digit stays one."""
+    kind = rng.choice(("cut", "zeros", "junk", "gone", "empty"))
+    at = rng.randrange(len(content)) if content else 0
+    if kind == "cut":
+        return content[:at]
+    if kind == "zeros":
+        return content[:at] + bytes(len(content) - at)
+    if kind == "junk":
+        return content[:at] + b"\xff" + rng.randbytes(20) + content[at:]
+    return None if kind == "gone" else b""
 
 
 class DiskFaults:
@@ -245,6 +275,40 @@ class DiskFaults:
         self._world.trace("index rots", node.id, index)
         return True
 
+    def rot_checkpoint(self) -> SimNode | None:
+        """A file that says how far something is, or remembers producers, is damaged or gone. Returns whose it was."""
+        world = self._world
+        node = self._rng.choice([node for node in world.nodes.values() if node.is_broker])
+        files = self._small_files(node)
+        path = self._rng.choice(files) if files else ""
+        unclean = path.endswith(UNCLEAN)
+        if not path or (unclean and not (self._trusted(node) and world.may_kill(node))):
+            return None
+        content = damaged_text(node.disk.contents(path), self._rng)
+        if content is None:
+            node.disk.lose_name(path)
+        else:
+            node.disk.edit(path, content)
+        if unclean:
+            node.ended_uncleanly()
+        world.oracles.count("rotten checkpoints")
+        world.trace("checkpoint rots", node.id, path, content is None)
+        return node
+
+    def _trusted(self, node: SimNode) -> bool:
+        """Whether no segment of a node rots: what has rotted and is not known to be durable cannot be told from what
+        was torn by a crash."""
+        self.is_sound()
+        return all(rot.node is not node for rot in self.rots)
+
+    def _small_files(self, node: SimNode) -> list[str]:
+        found = []
+        for folder, inside in node.disk._folders.items():
+            if folder.startswith("/data") and "-delete" not in folder and "-stray" not in folder:
+                found += [f"{folder}/{name}" for name in inside.names if name.endswith((*OF_A_DIR, *OF_A_PARTITION))]
+        metadata = f"{node.metadata_folder}/"  # the committed end that a voter notes is looked after by an operator
+        return sorted(path for path in found if not path.startswith(metadata) or path.endswith(LEADER_EPOCHS))
+
     def _closed(self, node: SimNode, place: Place) -> list[str]:
         """Closed segments of a replica that the next start takes for durable, whatever happens."""
         disk, log = node.disk, node.log(place)
@@ -255,7 +319,10 @@ class DiskFaults:
                 continue
             if id_text(place.id).encode() not in disk.contents(owner):
                 continue
-            durable = decode_offsets(checkpoint, disk.contents(checkpoint)).get(place.named, 0)
+            try:
+                durable = decode_offsets(checkpoint, disk.contents(checkpoint)).get(place.named, 0)
+            except CheckpointDamaged:
+                return []
             safe = min(durable, log.high_watermark)
             names = sorted(name for name in disk._folders[folder].names if name.endswith(".log"))
             bases = [int(name.removesuffix(".log")) for name in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -14,9 +15,11 @@ from rookery.controller.raft.node import RaftNode
 from rookery.core.config import node as keys
 from rookery.core.config.options import Settings
 from rookery.core.disk import FolderInUseError
+from rookery.core.metadata_log import METADATA_LOG
+from rookery.core.testing.hosts import HostNetwork
 from rookery.core.types import TopicPartition
+from tests.simulation.controller_rules import require
 from tests.simulation.loop import Killed, Process, SimLoop
-from tests.simulation.net import HostNetwork
 from tests.simulation.nodes_disks import SimDisk
 
 if TYPE_CHECKING:
@@ -81,6 +84,10 @@ class SimNode:
         """Partitions whose ISR it has not joined since its power was cut, and the epoch it had then."""
         self.unclean_for: dict[Place, int] = {}
         """The same since it was killed."""
+        self.away = False
+        """Nobody starts it."""
+        self.metadata_damage: Callable[[], bool] | None = None
+        """Its metadata was damaged: whether what it must read at a start still is, and it has yet to refuse that."""
         self.graves: list[tuple[Process, Node | None]] = []
         self._ends: dict[Place, PartitionLog] = {}
 
@@ -107,6 +114,19 @@ class SimNode:
         """Whether a log dir is offline though its disk works again: somebody must restart the node."""
         disk = self.disk
         return self.role is not None and bool(self.role.log_dirs.offline) and not disk.faults and not disk.room
+
+    @property
+    def metadata_dir(self) -> str:
+        return log_folders(self._world, self.id)[0]
+
+    @property
+    def metadata_folder(self) -> str:
+        return f"{self.metadata_dir}/{METADATA_LOG}"
+
+    def has_unsynced_metadata(self) -> bool:
+        """Whether a power cut could take records of the metadata log."""
+        folder = self.disk._folders.get(self.metadata_folder)
+        return folder is not None and any(inode.dirty for name, inode in folder.names.items() if name.endswith(".log"))
 
     @property
     def role(self) -> BrokerRole | None:
@@ -138,7 +158,7 @@ class SimNode:
     # --- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        if self.up:
+        if self.up or self.away:
             return
         world = self._world
         self.lives += 1
@@ -210,6 +230,8 @@ class SimNode:
         self._world.control.killed(process)
 
     def _on_ready(self) -> None:
+        rotten = self.metadata_damage is not None and self.metadata_damage()
+        require(not rotten, "R18", f"node {self.id} runs on damaged metadata")
         self.ready = True
         self.unwell_at = self._world.loop.time()
         self._world.trace("ready", self.id)
@@ -237,6 +259,10 @@ class SimNode:
             self._world.trace("kill", self.id)
             self._doubt(self.unclean_for)
             self._forget(self.process)
+
+    def ended_uncleanly(self) -> None:
+        """Its next start is one after a crash, however it ends: what says otherwise is damaged."""
+        self._doubt(self.unclean_for)
 
     def power_cut(self) -> None:
         """The machine goes dark: what was not synced may be gone."""
@@ -287,17 +313,21 @@ class SimNode:
         doubted.update(dict.fromkeys(self._world.places_of(self.id), epoch))
 
 
+def log_folders(world: World, node_id: int) -> list[str]:
+    several = world.swarm.dirs > 1 and node_id in world.brokers
+    return [f"/data/{n}" for n in range(world.swarm.dirs)] if several else ["/data"]
+
+
 def node_settings(world: World, node_id: int) -> Settings:
     swarm, host = world.swarm, f"n{node_id}"
     voter, broker = node_id in swarm.voters, node_id in world.brokers
     listeners = [f"PLAINTEXT://{host}:{KAFKA}"] * broker + [f"CONTROLLER://{host}:{CONTROL}"] * voter
-    dirs = ["/data"] if swarm.dirs == 1 or not broker else [f"/data/{n}" for n in range(swarm.dirs)]
     voters = ",".join(f"{n}@n{n}:{CONTROL}" for n in swarm.voters)
     options = {
         "process.roles": ",".join(["broker"] * broker + ["controller"] * voter),
         "node.id": node_id,
         "rookery.cluster.id": world.cluster_id,
-        "log.dirs": ",".join(dirs),
+        "log.dirs": ",".join(log_folders(world, node_id)),
         "listeners": ",".join(listeners),
         "controller.listener.names": "CONTROLLER",
         "rookery.http.listener": "",
@@ -333,6 +363,22 @@ def node_settings(world: World, node_id: int) -> Settings:
         "rookery.group.lag.interval.ms": int(5000 * swarm.pace),
         "initial.broker.registration.timeout.ms": 600_000,
     }
+    if swarm.transactions is not None:
+        options |= {
+            "transaction.state.log.num.partitions": swarm.transactions.state_partitions,
+            "transaction.state.log.replication.factor": min(3, len(swarm.brokers)),
+            "transaction.state.log.min.isr": 2,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+        }
+    if swarm.consumers is not None:
+        session_ms, heartbeat_ms = swarm.consumers.session_ms, swarm.consumers.heartbeat_ms
+        options |= {
+            "group.consumer.min.session.timeout.ms": session_ms,
+            "group.consumer.session.timeout.ms": session_ms,
+            "group.consumer.min.heartbeat.interval.ms": heartbeat_ms,
+            "group.consumer.heartbeat.interval.ms": heartbeat_ms,
+            "group.consumer.assignment.interval.ms": swarm.consumers.assignment_ms,
+        }
     if voter:
         options["controller.quorum.voters"] = voters
     return Settings(keys.TABLE).having({key: str(value) for key, value in options.items()})

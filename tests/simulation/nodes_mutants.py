@@ -1,5 +1,5 @@
 """Planted bugs of the shells around the pure cores; most were in the product once. `MUTANTS` are all that are planted
-in whole nodes, those of replication among them."""
+in whole nodes, those of replication, transactions and groups among them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ from rookery.core.log import LogDirFailed, Segment, recovery
 from rookery.core.log.checkpoints import save_offsets
 from rookery.core.log.flush import FlushJob
 from rookery.core.testing.disk import MemoryDisk
-from tests.simulation import nodes_mutants_replication
+from tests.simulation import (
+    nodes_mutants_consumers,
+    nodes_mutants_replication,
+    nodes_mutants_transactions,
+    nodes_mutants_voters,
+)
 from tests.simulation.nodes_planting import BROKEN, LOSS, QUORUM, Mutant
 from tests.simulation.nodes_swarm import DISK_FAULTS, MORE_WORK, Swarm
 
@@ -65,6 +70,13 @@ def _only(fault: str, **settings: Any) -> Callable[[Swarm], None]:
         swarm.split, swarm.brokers_more = False, 0
 
     return aim
+
+
+def _in_the_dark(swarm: Swarm) -> None:
+    """Only where every partition stands a power cut does one happen: with groups, their topic does not."""
+    _only("acknowledged_in_the_dark", thread_s=0.02, pauses=0.3, fault_s=8.0, duration_s=40.0, raft_ms=2000)(swarm)
+    swarm.groups, swarm.work = 0, {"delete_records": 1.0, "reassign": 1.0}
+    swarm.topics = [replace(plan, min_insync=2, replication_factor=3) for plan in swarm.topics]
 
 
 # --- replication -------------------------------------------------------------------------------------------------
@@ -229,7 +241,7 @@ MUTANTS = (
     Mutant(
         "one temporary file for two",
         "checkpoints are saved by several at once under one temporary name",
-        (*BROKEN, *LOSS),
+        (*BROKEN, *LOSS, "left-over"),
         ((OffsetCheckpoints, "save", _save_at_once),),
         _with("cut_pair", "isolate", checkpoint_ms=200, pauses=0.7, thread_s=0.03),
     ),
@@ -245,14 +257,14 @@ MUTANTS = (
         "a request that parks does not ask again whether what it waits for has happened",
         ("liveness",),
         ((Waiters, "_try_all", lambda *_: False),),
-        _with(thread_s=0.05, policy="compact"),
+        _with(thread_s=0.05, pauses=0.7, policy="compact"),
     ),
     Mutant(
         "acknowledged, never synced",
         "a voter counts what a killed process left in the page cache as durable",
         QUORUM,
         ((raft_storage, "_make_durable", _trusts_the_cache),),
-        _only("acknowledged_in_the_dark", thread_s=0.1, pauses=0.3, fault_s=5.0, duration_s=30.0, raft_ms=1000),
+        _in_the_dark,
     ),
     Mutant(
         "heartbeats end",
@@ -290,5 +302,8 @@ MUTANTS = (
         _with(work=("recreate_topic", "reassign"), split=False, brokers_more=1),
     ),
     *nodes_mutants_replication.MUTANTS,
+    *nodes_mutants_voters.MUTANTS,
+    *nodes_mutants_transactions.MUTANTS,
+    *nodes_mutants_consumers.MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from rookery.core.testing.control import NO_PROCESS
 from tests.simulation import nodes_scenes
-from tests.simulation.nodes_control import NOBODY
 
 if TYPE_CHECKING:
     from tests.simulation.nodes_host import SimNode
@@ -31,14 +31,14 @@ class Nemesis:
 
     def start(self) -> None:
         self._schedule()
-        self._world.loop.call_later(self._look_s, self._look_after, context=NOBODY)
+        self._world.loop.call_later(self._look_s, self._look_after, context=NO_PROCESS)
 
     def end(self) -> None:
         """All faults end; everything is started again, but for one node at most, until `restore`."""
         self._active, self.victim = False, None
         world = self._world
         node = self._any()
-        if self._rng.random() < 0.5 and (not node.up or world.may_kill(node)):
+        if self._rng.random() < 0.5 and (not node.up or world.may_kill(node)) and not world.votes_change():
             node.kill()
             self.kept_down = node.id
         world.calm = True
@@ -61,11 +61,12 @@ class Nemesis:
             elif node.is_crippled and back and self.victim in (None, node.id):
                 node.stop()
         world.oracles.check_all()
-        world.loop.call_later(self._look_s, self._look_after, context=NOBODY)
+        world.transactions.check_all()
+        world.loop.call_later(self._look_s, self._look_after, context=NO_PROCESS)
 
     def _schedule(self) -> None:
         delay = self._rng.expovariate(1.0) * self._world.swarm.fault_s
-        self._world.loop.call_later(delay, self._act, context=NOBODY)
+        self._world.loop.call_later(delay, self._act, context=NO_PROCESS)
 
     def _act(self) -> None:
         if not self._active:
@@ -112,13 +113,13 @@ class Nemesis:
 
     def _heal_later(self) -> None:
         delay = self._rng.expovariate(1.0) * self._world.swarm.heal_s
-        self._world.loop.call_later(delay, self._world.network.heal, context=NOBODY)
+        self._world.loop.call_later(delay, self._world.network.heal, context=NO_PROCESS)
 
     def _kill(self, node: SimNode) -> None:
         if node.up and self._world.may_kill(node):
             node.kill()
             if self._rng.random() < 0.5:  # at once, before anybody has noticed
-                self._world.loop.call_later(self._rng.random() * 0.5, node.start, context=NOBODY)
+                self._world.loop.call_later(self._rng.random() * 0.5, node.start, context=NO_PROCESS)
 
     # --- processes -------------------------------------------------------------------------------------------
 
@@ -136,8 +137,8 @@ class Nemesis:
         node = self._any()
         self._kill(node)
         again = self._rng.random() * 2.0
-        self._world.loop.call_later(again * 0.3, node.start, context=NOBODY)
-        self._world.loop.call_later(again, self._kill, node, context=NOBODY)
+        self._world.loop.call_later(again * 0.3, node.start, context=NO_PROCESS)
+        self._world.loop.call_later(again, self._kill, node, context=NO_PROCESS)
 
     def last_in_sync(self) -> None:
         """Whoever keeps a partition alive."""
@@ -159,7 +160,7 @@ class Nemesis:
         node = self._any()
         if node.running and node.ready and node.is_voter:
             second = node.start_twice()
-            self._world.loop.call_later(3.0, node.end_second, second, context=NOBODY)
+            self._world.loop.call_later(3.0, node.end_second, second, context=NO_PROCESS)
 
     def stop(self) -> None:
         node = self._any()
@@ -169,7 +170,7 @@ class Nemesis:
     def _pause(self, node: SimNode) -> None:
         node.pause()
         delay = self._rng.expovariate(1.0) * self._world.swarm.heal_s
-        self._world.loop.call_later(delay, node.resume, context=NOBODY)
+        self._world.loop.call_later(delay, node.resume, context=NO_PROCESS)
 
     def pause(self) -> None:
         self._pause(self._any())
@@ -235,7 +236,7 @@ class Nemesis:
 
     def _later(self, act: Callable[..., None], *args: object) -> None:
         delay = self._rng.expovariate(1.0) * self._world.swarm.heal_s
-        self._world.loop.call_later(delay, act, *args, context=NOBODY)
+        self._world.loop.call_later(delay, act, *args, context=NO_PROCESS)
 
     def disk_error(self) -> None:
         node, disks = self._any(), self._world.disks
@@ -248,12 +249,18 @@ class Nemesis:
     def rot(self) -> None:
         self._world.disks.rot()
 
+    def rot_checkpoint(self) -> None:
+        """Mostly just before somebody reads it: at a start."""
+        node = self._world.disks.rot_checkpoint()
+        if node is not None and node.up and self._rng.random() < 0.7:
+            self._kill(node)
+
     def replace(self) -> None:
         """A broker, not a voter, comes back as it was on its first day, under its old id."""
         world = self._world
         others = [node for node in world.nodes.values() if not node.is_voter]
         node = self._rng.choice(others) if others else None
-        if node and all(world.tolerates(place, node, cut=True) for place in world.places_of(node.id)):
+        if node and all(world.tolerates_loss(place, node) for place in world.places_of(node.id)):
             node.power_cut()
             node.wipe()
 
@@ -269,8 +276,8 @@ class Nemesis:
         follower = self._rng.choice(others)
         self._kill(follower)
         loop, again = self._world.loop, follower.lives + 1
-        loop.call_later(2.0, follower.start, context=NOBODY)
-        loop.call_later(2.1, self._cut_when_back, follower, leader, controller, again, 200, context=NOBODY)
+        loop.call_later(2.0, follower.start, context=NO_PROCESS)
+        loop.call_later(2.1, self._cut_when_back, follower, leader, controller, again, 200, context=NO_PROCESS)
 
     def _cut_when_back(self, follower: SimNode, leader: SimNode, controller: SimNode, life: int, left: int) -> None:
         world, loop = self._world, self._world.loop
@@ -278,41 +285,42 @@ class Nemesis:
             return
         if not world.image.active(follower.id):
             args = (follower, leader, controller, life, left - 1)
-            loop.call_later(0.01, self._cut_when_back, *args, context=NOBODY)
+            loop.call_later(0.01, self._cut_when_back, *args, context=NO_PROCESS)
             return
         self._cut(leader.host, controller.host, both=True)
         wait_s = 0.1 + self._rng.random() * 0.3
-        loop.call_later(wait_s, self._kill, follower, context=NOBODY)
-        loop.call_later(wait_s + 0.1, follower.start, context=NOBODY)
-        loop.call_later(wait_s + 1.2, world.network.mend, leader.host, controller.host, context=NOBODY)
+        loop.call_later(wait_s, self._kill, follower, context=NO_PROCESS)
+        loop.call_later(wait_s + 0.1, follower.start, context=NO_PROCESS)
+        loop.call_later(wait_s + 1.2, world.network.mend, leader.host, controller.host, context=NO_PROCESS)
 
     def acknowledged_in_the_dark(self) -> None:
-        """With one voter away, another is killed and comes back, and goes dark before it has synced; then the leader
-        goes and the first is back."""
-        leader, loop = self._controller(), self._world.loop
+        """With one voter away, another is killed before it has synced, comes back, and goes dark when it has fetched;
+        then the leader goes and the first is back."""
+        leader = self._controller()
         others = [n for n in self._world.nodes.values() if n is not leader and n.is_voter]
         self._rng.shuffle(others)
-        if leader.raft is None or len(others) < 2 or not others[0].up:
-            return
-        again, away = others[:2]
+        if leader.raft is not None and len(others) > 1 and others[0].up:
+            nodes_scenes.play(self._world, self._in_the_dark(leader, *others[:2]))
+
+    def _in_the_dark(self, leader: SimNode, again: SimNode, away: SimNode) -> nodes_scenes.Scene:
+        world, loop = self._world, self._world.loop
         for host in (leader.host, again.host):
             self._cut(away.host, host, both=True)
-        loop.call_later(0.3, self._kill_and_start, again, context=NOBODY)
-        dark_s = 0.3 + 0.15 + self._rng.random() * 0.4
-        loop.call_later(dark_s, self._dark, again, context=NOBODY)
-        loop.call_later(dark_s + 0.01, leader.pause, context=NOBODY)
-        loop.call_later(dark_s + 0.02, self._world.network.heal, context=NOBODY)
-        loop.call_later(dark_s + 0.1, again.start, context=NOBODY)
-        loop.call_later(dark_s + 4.0, leader.resume, context=NOBODY)
-
-    def _kill_and_start(self, node: SimNode) -> None:
-        node.kill()
-        node.start()
-
-    def _dark(self, node: SimNode) -> None:
-        world = self._world
-        if all(world.tolerates(place, node, cut=True) for place in world.places_of(node.id)):
-            node.power_cut()
+        yield again.has_unsynced_metadata
+        again.kill()
+        again.start()
+        yield lambda: again.raft is not None and again.raft.leader[0] == leader.id
+        dark_at = loop.time() + self._rng.random() * 0.2
+        yield lambda: loop.time() >= dark_at
+        if not all(world.tolerates(place, again, cut=True) for place in world.places_of(again.id)):
+            return
+        again.power_cut()
+        leader.pause()
+        world.network.heal()
+        yield lambda: loop.time() >= dark_at + 0.1
+        again.start()
+        yield lambda: loop.time() >= dark_at + 4.0
+        leader.resume()
 
     # --- clocks ----------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from rookery.broker.log.partition_log import Isolation, PartitionLog
-from rookery.core.errors import KafkaStorageError
+from rookery.core.errors import KafkaError, KafkaStorageError
 from rookery.core.metadata import image as im
 from rookery.core.metadata_log import CommittedBatch
 from rookery.core.types import TopicPartition
@@ -277,19 +278,25 @@ class Oracles:
             known = self.floor.get(place, 0)
             require(offset <= known, "deleted", f"{place}: begun anew at {offset}, may start at", known)
 
-    def before_retention(self, log: PartitionLog, now_ms: int) -> int:
-        return log.start_offset
+    def before_retention(self, log: PartitionLog, now_ms: int) -> tuple[int, list[bytes]]:
+        """Where the log starts; if compaction may have taken records of it, also what it holds."""
+        place, node = self._world.place_of(log), self._world.here()
+        if place is None or node is None or not self.history(place).compact:
+            return log.start_offset, []
+        paths = [segment.log_path for segment in log.segment_log.segments]
+        return log.start_offset, [node.disk.contents(path) for path in paths if node.disk.exists_now(path)]
 
-    def after_retention(self, start: int, log: PartitionLog, now_ms: int) -> None:
-        """What retention took was old enough, or too much."""
-        place = self._world.place_of(log)
+    def after_retention(self, before: tuple[int, list[bytes]], log: PartitionLog, now_ms: int) -> None:
+        """What retention took was old enough, or too much, or nobody knows it, as its key was written again."""
+        (start, contents), place = before, self._world.place_of(log)
         if log.start_offset == start or place is None:
             return
         self.count("retention")
         history, known = self.history(place), self.values.get(place, {})
         require(history.deletes, "deleted", f"{place}: {start} to {log.start_offset} though nothing may be deleted")
         by_size = log.segment_log.size >= history.retention_bytes
-        last = {key_of(value): offset for offset, value in sorted(known.items())} if history.compact else {}
+        held = {offset: value for content in contents for offset, value in _readable(content).items()}
+        last = {key_of(value): offset for offset, value in sorted((known | held).items())} if history.compact else {}
         for offset in range(start, log.start_offset):
             value = known.get(offset)
             if value is not None and not by_size and last.get(key_of(value), offset) == offset:
@@ -339,7 +346,7 @@ class Oracles:
             for handle in world.loop.timers()
             if handle.callback is not None
             and handle.context.get(PROCESS) is process
-            and not str(handle.callback.__module__).startswith("tests.")
+            and not str(handle.callback.__module__).startswith(("tests.", "rookery.core.testing."))
         ]
         require(not timers, "left-over", f"node {node.id}: timers", timers[:3])
         ends = [end for end in world.network._ends if end.process is process and not end.ended]
@@ -454,6 +461,16 @@ def _content(log: PartitionLog, start: int) -> Iterator[bytes]:
             return
         yield bytes(read.data)
         offset = read.next_offset
+
+
+def _readable(content: bytes) -> dict[int, bytes]:
+    """Values by offset, up to where a segment is damaged."""
+    found: dict[int, bytes] = {}
+    with suppress(KafkaError, ValueError):
+        for position, header in batches(content):
+            if not header.control:
+                found |= {record.offset: record.value or b"" for record in read_records(content, position)}
+    return found
 
 
 def _records(content: bytes) -> dict[int, tuple[bytes | None, bytes]]:

@@ -2,6 +2,7 @@
 
     python -m tests.simulation.nodes_run 1..50          one line for each seed
     python -m tests.simulation.nodes_run -v 17          everything that happened
+    python -m tests.simulation.nodes_run transactions 1..50
 """
 
 import logging
@@ -12,15 +13,19 @@ from random import Random
 from typing import Any
 
 from rookery.core.errors import ErrorCode
+from rookery.core.testing.control import NO_PROCESS
 from tests.simulation import seeds_command
 from tests.simulation.controller_rules import Violation
 from tests.simulation.loop import Livelock
 from tests.simulation.nodes_admin import Admin
 from tests.simulation.nodes_clients import Consumer, Failed, Probe, Producer
 from tests.simulation.nodes_groups import Commits, Member
+from tests.simulation.nodes_kinds import KINDS
 from tests.simulation.nodes_nemesis import Nemesis
+from tests.simulation.nodes_operator import Operator
 from tests.simulation.nodes_progress import Progress
 from tests.simulation.nodes_swarm import Swarm, draw
+from tests.simulation.nodes_transaction_load import TransactionLoad
 from tests.simulation.nodes_world import World
 
 BOOT_S = 60.0
@@ -52,8 +57,18 @@ class Simulation:
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
         self.members: list[Member] = []
+        plan = self.swarm.transactions
+        self.transactions = TransactionLoad(self.world, plan, self.world.transactions) if plan is not None else None
+        self.group = self.world.group
         self._poll_s = 1.0 if self.swarm.days else 0.1
         self.patience_s = REST_S * (4.0 if self.swarm.days else 1.0)
+
+    @property
+    def kind(self) -> str:
+        """Which of the kinds of seeds this is."""
+        if self.group is not None:
+            return "consumers"
+        return "transactions" if self.transactions is not None else "nodes"
 
     def run(self) -> Result:
         logger = logging.getLogger("rookery")
@@ -74,6 +89,7 @@ class Simulation:
             "lives": sum(node.lives for node in self.world.nodes.values()),
             "elections": self.world.observer.elections,
             "epochs": self.world.image.epoch,
+            **(self.world.operator.done if self.world.operator is not None else {}),
         }
         return Result(
             self.seed,
@@ -115,9 +131,11 @@ class Simulation:
         self._until(self.patience_s, world.disks.is_sound, "what rotted is rebuilt", lambda: str(world.disks.rots))
         self._until(self.patience_s, self._is_whole, "replicas are in sync and equal")
         self._until(self.patience_s, self._is_agreed, "one controller leads and all nodes know what it knows")
-        self._until(self.patience_s, self._groups_rest, "groups are stable")
+        self._until(self.patience_s, self._groups_rest, "groups are stable", self._groups)
         self._probe(None, "everything up")
         self._read_all()
+        if self.transactions is not None:
+            self._judge_transactions(self.transactions)
         self._until(self.patience_s, self._is_whole, "replicas are in sync and equal")
         world.oracles.check_all()
         world.oracles.check_end()
@@ -132,20 +150,32 @@ class Simulation:
 
     def _make_topics(self) -> None:
         made: list[str] = []
+        plans = {f"t{number}": plan for number, plan in enumerate(self.swarm.topics)}
+        if self.transactions is not None:
+            plans |= self.transactions.topics()
+        if self.group is not None:
+            plans |= self.group.plans()
 
         async def make() -> None:
-            for number, plan in enumerate(self.swarm.topics):
+            for name, plan in plans.items():
                 while True:
                     try:
-                        code = await self.admin.make(f"t{number}", plan)
+                        code = await self.admin.make(name, plan)
                     except Failed:
                         continue
                     if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                         break
-                made.append(f"t{number}")
+                    self._start_dead()
+                made.append(name)
 
         self.admin.run(make())
-        self._until(BOOT_S * 2, lambda: len(made) == len(self.swarm.topics), "the topics exist")
+        self._until(BOOT_S * 2, lambda: len(made) == len(plans), "the topics exist")
+
+    def _start_dead(self) -> None:
+        """Who died at some point before the nemesis, which starts nodes again, has begun."""
+        for node in self.world.nodes.values():
+            if node.lives and not node.up:
+                self.world.loop.call_soon(node.start, context=NO_PROCESS)
 
     def _start_clients(self) -> None:
         world, rng = self.world, self.world.rng
@@ -158,6 +188,20 @@ class Simulation:
         for group in range(self.swarm.groups):
             self.members += [Member(world, f"g{group}", n, commits) for n in range(self.swarm.members)]
         self.admin.start()
+        if self.swarm.voter_work:
+            world.operator = Operator(world)
+        if self.transactions is not None:
+            self.transactions.start()
+        if self.group is not None:
+            self.group.start()
+
+    def _judge_transactions(self, load: TransactionLoad) -> None:
+        """T7: whatever was begun is ended, by somebody; then everything is read once more."""
+        unfinished = self.world.transactions.unfinished
+        self._until(self.patience_s, lambda: not unfinished(), "transactions end", lambda: str(unfinished()))
+        load.begin_verdict()
+        self._until(self.patience_s, lambda: load.looked, "everything is read once more")
+        load.judge()
 
     def _probe(self, only: list[int] | None, what: str) -> None:
         probe = Probe(self.world, PROBES + (0 if only is None else 1), self.patience_s, only)
@@ -185,7 +229,9 @@ class Simulation:
             consumer.stopped = True
         for member in self.members:
             member.stopped = True
-        self._until(self.patience_s, lambda: all(member.done for member in self.members), "members leave")
+        if self.group is not None:
+            self.group.closing = True
+        self._until(self.patience_s, self._members_left, "members leave")
         self._until(self.patience_s, self._is_whole, "replicas are in sync and equal, and nobody writes")
         self._until_removed(world.oracles.deleted_files())
         for node in world.nodes.values():
@@ -253,7 +299,10 @@ class Simulation:
         )
 
     def _clients_rest(self) -> bool:
-        return all(producer.idle for producer in self.producers) and not self.admin.busy
+        busy = self.admin.busy or self.world.votes_change()
+        load = self.transactions
+        rest = load is None or load.resting()
+        return rest and not busy and all(producer.idle for producer in self.producers)
 
     def _is_whole(self) -> bool:
         world = self.world
@@ -265,10 +314,13 @@ class Simulation:
             bounds = {(log.end_offset, log.high_watermark) for log in logs if log is not None}
             if None in logs:
                 return False
-            still = not place.topic.startswith("__") or all(member.done for member in self.members)
+            still = not place.topic.startswith("__") or self._members_left()
             if still and (len(bounds) != 1 or len({bound for pair in bounds for bound in pair}) != 1):
                 return False
         return True
+
+    def _members_left(self) -> bool:
+        return all(member.done for member in (*self.members, *(self.group.members if self.group is not None else ())))
 
     def _is_agreed(self) -> bool:
         """One controller leads, all voters follow it, and every broker has what is committed."""
@@ -282,7 +334,11 @@ class Simulation:
 
     def _groups_rest(self) -> bool:
         now = self.world.loop.time()
-        return all(member.stable_since is not None and now - member.stable_since > 2.0 for member in self.members)
+        stable = all(member.stable_since is not None and now - member.stable_since > 2.0 for member in self.members)
+        return stable and (self.group is None or self.group.resting())
+
+    def _groups(self) -> str:
+        return self._state() if self.group is None else self.group.state()
 
     def _state(self) -> str:
         world = self.world
@@ -304,9 +360,10 @@ class Simulation:
         return "; ".join(lines)
 
 
-def run(seed: int) -> Result:
-    return Simulation(seed).run()
+def run(seed: int, kind: str = "nodes") -> Result:
+    return Simulation(seed, KINDS[kind](seed)).run()
 
 
 if __name__ == "__main__":
-    seeds_command.main(Simulation, sys.argv[1:])
+    kind = next((each for each in sys.argv[1:] if each in KINDS), "nodes")
+    seeds_command.main(lambda seed: Simulation(seed, KINDS[kind](seed)), sys.argv[1:])

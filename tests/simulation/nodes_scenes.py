@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from rookery.broker.replication.replica_state import PendingExpand
-from tests.simulation.nodes_control import NOBODY
+from rookery.core.testing.control import NO_PROCESS
 
 if TYPE_CHECKING:
     from rookery.broker.replication.partition import Partition
@@ -31,7 +31,7 @@ def play(world: World, scene: Scene) -> None:
         if world.calm:
             return
         if not holds() and world.loop.time() < deadline:
-            world.loop.call_later(STEP_S, step, holds, deadline, context=NOBODY)
+            world.loop.call_later(STEP_S, step, holds, deadline, context=NO_PROCESS)
             return
         following = next(scene, None) if holds() else None
         if following is None:

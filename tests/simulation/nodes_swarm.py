@@ -9,11 +9,13 @@ FAULTS = (
     "slow_link", "jump_clock", "last_in_sync", "start_twice",
 )  # fmt: skip
 DISK_FAULTS = ("disk_error", "disk_full", "rot", "replace")
+MORE_FAULTS = ("rot_checkpoint",)
 MORE_WORK = ("set_quota", "lift_quota")
 WORK = (
     "create_topic", "delete_topic", "recreate_topic", "grow_topic", "reassign", "reassign_again", "alter_config",
     "delete_records", "elect_preferred", "drain", "leave_and_join",
 )  # fmt: skip
+VOTER_WORK = ("change_voters", "wipe_voter", "rot_metadata", "rot_live_metadata")
 POINTS = (
     "leader append", "follower append", "truncated", "elected", "clean marker", "/AlterPartition", "/RegisterBroker",
     "/Heartbeat", "/CreateTopics", "/Fetch", "/Vote",
@@ -55,6 +57,54 @@ class TopicPlan:
             if "delete" in self.policy:
                 configs["retention.ms"] = str(self.retention_ms)
         return configs
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionPlan:
+    """The transactional clients of a seed."""
+
+    writers: int
+    processors: int
+    partitions: int
+    """Of the output; the input has one for each processor."""
+    old: float
+    """How many instances have transaction version 1."""
+    repeats: float
+    """How often a copy of a request arrives late, on another connection."""
+    late_s: float
+    impatient: float
+    """How often a transaction is given up when a batch is not acknowledged at once."""
+    pause_s: float
+    timeout_ms: int
+    state_partitions: int
+    last_epoch: int
+    """After which a producer gets another id."""
+    scratch: int = 0
+    """Partitions of a topic that is deleted and made again, in which transactions have records, too."""
+    strikes: float = 0.0
+    """How often who coordinates or leads is killed between two steps of a transaction."""
+    slow_answers: float = 0.0
+    """How often a leader gets the coordinator's answer about a transaction late."""
+    old_markers: float = 0.0
+    """How often a marker of the coordinator before arrives once more when its successor has written one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerPlan:
+    """The group of a seed whose members speak the consumer protocol, or both."""
+
+    members: int
+    static: int
+    """Members that have an instance id."""
+    classic: float
+    """How many lives of members speak the classic protocol."""
+    topics: int
+    partitions: int
+    session_ms: int
+    heartbeat_ms: int
+    assignment_ms: int
+    repeats: float
+    """How often a request arrives twice."""
 
 
 @dataclass(slots=True)
@@ -105,9 +155,14 @@ class Swarm:
     """Producers ask for their ids instead of choosing them."""
     siege: bool = False
     """All faults hit one node: the others must go on."""
+    transactions: TransactionPlan | None = None
+    consumers: ConsumerPlan | None = None
     faults: dict[str, float] = field(default_factory=dict)
     work: dict[str, float] = field(default_factory=dict)
     points: dict[str, float] = field(default_factory=dict)
+    voter_work: dict[str, float] = field(default_factory=dict)
+    """What an operator does to voters; drawn apart (`draw_voter_work`), and empty in most seeds."""
+    voter_work_s: float = 0.0
 
     @property
     def pace(self) -> float:
@@ -189,6 +244,21 @@ def draw(rng: Random, *, minutes: bool = False) -> Swarm:
     if rng.random() < 0.25 and not days:
         _besiege(swarm)
     return swarm
+
+
+def draw_voter_work(rng: Random, swarm: Swarm) -> None:
+    """Voters come and go, by a stream of its own. Not in a siege, which is about those that stay."""
+    if not swarm.siege:
+        swarm.voter_work = {each: rng.choice((1.0, 2.0)) for each in VOTER_WORK if rng.random() < 0.7}
+        swarm.voter_work_s = rng.choice((2.0, 5.0)) * swarm.pace
+
+
+def draw_more(rng: Random, swarm: Swarm) -> None:
+    """What not all seeds can have: drawn by a stream of its own, so that seeds without it are what they were."""
+    if rng.random() < 0.12:
+        swarm.controllers = 5
+        swarm.brokers_more = min(swarm.brokers_more, 3 if swarm.split else 0)
+    swarm.faults |= {each: rng.choice((0.5, 1.0, 2.0)) for each in MORE_FAULTS if rng.random() < 0.35}
 
 
 def _besiege(swarm: Swarm) -> None:

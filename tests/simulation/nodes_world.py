@@ -17,23 +17,28 @@ from uuid import UUID
 
 from rookery.broker.log.background import Throttle
 from rookery.broker.log.log_dir import LogDir
+from rookery.broker.log.log_dirs import LogDirs
 from rookery.broker.log.partition_log import PartitionLog
 from rookery.broker.metadata.follower import MetadataFollowerSettings
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.replication.partition import Partition
+from rookery.controller.raft.errors import MetadataDamagedError
 from rookery.controller.raft.node import RaftNode
 from rookery.controller.state.defaults import Defaults
 from rookery.core.metadata import image as im
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from rookery.core.testing import disk
+from rookery.core.testing.control import NO_PROCESS, SimControl
+from rookery.core.testing.hosts import SimNetwork
 from tests.simulation.controller_rules import Observer, Violation, require
 from tests.simulation.loop import PROCESS, Killed, Process, SimLoop, current
-from tests.simulation.net import SimNetwork
-from tests.simulation.nodes_control import SimControl
+from tests.simulation.nodes_consumer_load import ConsumerLoad
 from tests.simulation.nodes_disks import DiskFaults, excused
 from tests.simulation.nodes_host import Place, SimNode
+from tests.simulation.nodes_operator import Operator
 from tests.simulation.nodes_oracles import Oracles
 from tests.simulation.nodes_swarm import Swarm, TopicPlan
+from tests.simulation.nodes_transaction_oracles import TransactionOracles
 
 QUIET_S = 3600.0
 
@@ -70,6 +75,13 @@ class Witness:
             self._world.oracles.leads(leader_id, epoch)
 
 
+def _refuses(error: BaseException) -> bool:
+    """Whether a node ends because its metadata is damaged."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_refuses, error.exceptions))
+    return isinstance(error, MetadataDamagedError)
+
+
 class World:
     """Everything there is in one simulation."""
 
@@ -91,12 +103,15 @@ class World:
         self.control.loses_reply = self._loses_reply
         self.observer = Observer(Defaults(min_insync_replicas=1))
         self.oracles = Oracles(self)
+        self.transactions = TransactionOracles(self)
+        self.group = ConsumerLoad(self, swarm.consumers) if swarm.consumers is not None else None
         self.disks = DiskFaults(self, Random(f"{seed} disks"))
         self.brokers = list(swarm.brokers)
         everybody = sorted({*swarm.voters, *swarm.brokers})
         self.nodes = {n: SimNode(self, n) for n in everybody}
         self.plans: dict[str, TopicPlan] = {}
         self.victim: int | None = None
+        self.operator: Operator | None = None
         self.quiet = False
         """Clients stop after what they have begun."""
         self.calm = False
@@ -163,11 +178,18 @@ class World:
         topic_id = role.log_dirs.topic_ids.get(log.partition)
         return Place(log.partition.topic, topic_id, log.partition.partition) if topic_id is not None else None
 
+    def votes_change(self) -> bool:
+        """Whether a voter more or less is on its way: then each of the others is needed."""
+        return self.operator is not None and self.operator.busy
+
     def exited(self, node: SimNode, error: BaseException) -> None:
         if self.over:
             return
         self.trace("failed", node.id, type(error).__name__)
-        if node.disk.hits and excused(error):
+        if node.metadata_damage is not None and _refuses(error):
+            node.metadata_damage, node.away = None, True  # until somebody has rebuilt it
+            self.oracles.count("refused damaged metadata")
+        elif node.disk.hits and excused(error):
             self.oracles.count("ended by its disk")
         else:
             self.exits.append((node.id, error))
@@ -219,6 +241,12 @@ class World:
         lost = cut or doubtful or any(place in self.nodes[n].lost_for for n in partition.replicas)
         return not lost or len(unclean) < min(history.min_insync, len(partition.replicas))
 
+    def tolerates_loss(self, place: Place, node: SimNode) -> bool:
+        """Whether a replica may be lost with everything in it: another in sync has what is committed."""
+        partition = self.partition(place)
+        others = partition is None or set(partition.isr) - {node.id} - self.disks.rotten(place)
+        return self.tolerates(place, node, cut=True) and (bool(others) or self.oracles.history(place).unclean)
+
     def at(self, point: str) -> None:
         """A process passes a named point; perhaps it dies there."""
         if self.calm or self._points.random() >= self.swarm.points.get(point, 0.0):
@@ -228,6 +256,14 @@ class World:
             self.trace("at", point)
             node.kill()
             raise Killed
+
+    def strike(self, number: int, when: str) -> None:
+        """Kill a node between two steps of somebody else."""
+        node = self.nodes.get(number)
+        if node is not None and node.up and not self.calm and self.may_fail(node) and self.may_kill(node):
+            self.trace("strikes", number, when)
+            self.oracles.count("killed between steps")
+            self.loop.call_soon(node.kill, context=NO_PROCESS)
 
     def _loses_reply(self, path: str) -> bool:
         point = "/" + path.rpartition("/")[2]
@@ -252,6 +288,7 @@ class World:
                 ("rookery.broker.node.node_metrics.spaces", lambda folders: {}),
                 ("rookery.broker.node.node_metrics.LAG_INTERVAL_S", QUIET_S),
                 ("rookery.controller.raft.settings.FETCH_WAIT_MS_MAX", wait_ms),
+                ("rookery.client.cli.quorum.open_channel", self.control.open_channel),
                 (
                     "rookery.broker.node.broker_role.MetadataFollowerSettings",
                     partial(MetadataFollowerSettings, max_wait_ms=wait_ms),
@@ -263,6 +300,8 @@ class World:
             if self.swarm.days:
                 stack.enter_context(patch("rookery.controller.loop.TICK_S", 0.5))
             stack.enter_context(patch.object(Throttle, "breathe", lambda throttle: None))
+            if self.swarm.transactions is not None:
+                stack.enter_context(self.transactions.installed())
             self._hook(stack)
             stack.enter_context(patch.object(sys, "unraisablehook", lambda _: None))
             gc.disable()
@@ -307,15 +346,27 @@ class World:
         around(Partition, "append_as_leader", after=self._appended)
         around(Partition, "apply_fetched", before=lambda partition, *_: oracles.applies(partition), after=self._fetched)
         around(Partition, "_begin_to_lead", before=oracles.begins_to_lead, after=lambda *_: self.at("elected"))
+        around(LogDirs, "_add", after=self._log_opened)
         around(LogDir, "mark_clean", before=lambda *_: self.at("clean marker"), after=self._marked)
         around(BrokerRole, "_follower_failed", before=self._follower_failed)
         around(RaftNode, "__init__", after=self._witness)
         around(disk._MemoryFile, "__init__", after=self._file_opened)
         around(disk._MemoryFile, "close", after=self._file_closed)
+        if self.swarm.transactions is not None:
+            self.transactions.hook(around)
+        if self.group is not None:
+            self.group.hook(around)
         self._small_segments(stack)
 
     def _witness(self, _: None, raft: RaftNode, *args: Any) -> None:
         raft.subscribe(Witness(self, raft.settings.node_id))
+
+    def _log_opened(self, _: None, dirs: LogDirs, log_dir: LogDir, opened: PartitionLog, *rest: Any) -> None:
+        """Remembered at once: its dir may go offline before anybody looks, with all that was written."""
+        place = self.place_of(opened)
+        node = self.here()
+        if place is not None and node is not None:
+            node.log(place)
 
     def _file_opened(self, _: None, file: Any, disk: Any, path: str, *rest: Any) -> None:
         self.open_files.setdefault(PROCESS.get(), {})[file] = path

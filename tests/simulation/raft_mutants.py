@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from rookery.controller.raft import election, following, leading, membership, quorum
+from rookery.controller.raft import election, following, leading, membership, voters
 from rookery.controller.raft.core import RaftCore
 from rookery.controller.raft.errors import NotReadyError
 from rookery.controller.raft.log import LogIndex
@@ -24,11 +24,10 @@ from rookery.controller.raft.messages import (
     VoteResponse,
 )
 from rookery.controller.raft.progress import Progress, ProgressTable
-from rookery.controller.raft.quorum import reached_by_majority
 from rookery.controller.raft.ready import LogWrite, QuorumState, Ready
 from rookery.controller.raft.replica import Replica
 from rookery.controller.raft.roles import Candidate, Follower, Leader, Prospective, Role
-from rookery.controller.raft.voters import ReplicaKey, Voter, VoterSet
+from rookery.controller.raft.voters import ReplicaKey, Voter, VoterSet, reached_by_majority
 from tests.simulation.raft_node import SimNode
 from tests.simulation.raft_run import Simulation, Verdict
 
@@ -62,9 +61,9 @@ class Mutant:
 
 def changed_state_without_vote(self: Replica) -> QuorumState | None:
     state = (self.epoch, None)
-    if state == self._told_state:
+    if state == self._reported_state:
         return None
-    self._told_state = state
+    self._reported_state = state
     return QuorumState(self.epoch, None, self.epoch_leader)
 
 
@@ -289,7 +288,7 @@ def _all() -> Iterator[Mutant]:
         FORK,
         ((election, "on_vote_response", count_any_vote),),
     )
-    yield Mutant("half-is-majority", "two of four decide", FORK, ((quorum, "majority", half),))
+    yield Mutant("half-is-majority", "two of four decide", FORK, ((voters, "majority", half),))
     yield Mutant(
         "fetch-before-fsync",
         "a follower fetches on before its records are on disk",

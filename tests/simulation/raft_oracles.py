@@ -203,7 +203,7 @@ class Oracles:
         ensure(alone or not cut_off, "R11", f"{node.disk.key} is cut off and raises its epoch")
 
     def on_pre_vote(self, node: "SimNode", role: Role) -> None:
-        in_office = isinstance(role, Leader) or (isinstance(role, Follower) and role.heard)
+        in_office = isinstance(role, Leader) or (isinstance(role, Follower) and role.answered)
         ensure(not in_office, "R11", f"{node.disk.key} wants an election, though it is {role}")
 
     # -- liveness of the leader ------------------------------------------------------------------------------

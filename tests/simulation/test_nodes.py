@@ -4,18 +4,25 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tests.simulation.nodes_mutants import BY_NAME, MUTANTS
-from tests.simulation.nodes_run import run
+from tests.simulation.nodes_run import Simulation, run
+from tests.simulation.nodes_swarm import VOTER_WORK, draw, draw_voter_work
 
 ROOT = Path(__file__).parent.parent.parent
 KILLS = json.loads((Path(__file__).parent / "nodes_kills.json").read_text())
 SLICES = 6
 SEEDS_PER_SLICE = 2
 FIRST_SEED = 1
+WITH_VOTER_WORK = {7: (), 9: ("rot_metadata",)}
+"""Seeds, and the only work that is done in them, or what they draw."""
+TRANSACTION_SEEDS = (1, 2)
+CONSUMER_SEEDS = (1, 2)
 
 
 @pytest.mark.row(57, 59, 60, 61, 63, 64, 65, 66, 67)
@@ -29,6 +36,41 @@ def test_no_seed_breaks_a_promise(part: int) -> None:
     assert sum(result.counts.get("acked", 0) for result in results) > 50, "too little to show anything"
 
 
+@pytest.mark.invariant("R12", "R13", "R18")
+def test_voters_come_and_go() -> None:
+    """Votes are taken and given back, a controller gets an empty disk, and one whose metadata rots, while it is down or
+    leads, is rebuilt."""
+    done: Counter[str] = Counter()
+    for seed, only in WITH_VOTER_WORK.items():
+        swarm = draw(Random(f"{seed} nodes"), minutes=True)
+        draw_voter_work(Random(f"{seed} voters"), swarm)
+        if only:
+            swarm.voter_work, swarm.voter_work_s = dict.fromkeys(only, 1.0), 1.0
+        done.update(Simulation(seed, swarm).run().counts)
+    assert all(done[work] > 0 for work in VOTER_WORK)
+    assert done["refused damaged metadata"] >= done["rot_metadata"] + done["rot_live_metadata"]
+
+
+@pytest.mark.row(132, 133, 134, 135, 137)
+@pytest.mark.invariant("T2", "T6", "T7", "T8", "T9", "T10", "T11", "T12")
+@pytest.mark.parametrize("seed", TRANSACTION_SEEDS)
+def test_no_seed_breaks_a_transaction(seed: int) -> None:
+    """``python -m tests.simulation.nodes_run transactions -v SEED`` shows how a violation came about."""
+    counts = run(seed, "transactions").counts
+    assert counts["commits"] > 10, "too little to show anything"
+    assert counts["aborts"] > 2
+    assert counts["history: committed"] > 10
+
+
+@pytest.mark.invariant("G1", "G2", "G3", "G4", "G13", "G15", "G16")
+@pytest.mark.parametrize("seed", CONSUMER_SEEDS)
+def test_no_seed_gives_a_partition_to_two(seed: int) -> None:
+    """``python -m tests.simulation.nodes_run consumers -v SEED`` shows how a violation came about."""
+    counts = run(seed, "consumers").counts
+    assert counts["taken"] > 10, "too little to show anything"
+    assert counts["committed"] > 50
+
+
 @pytest.mark.parametrize("name", sorted(KILLS))
 def test_planted_bug_is_noticed(name: str) -> None:
     """By one of the seeds that noticed it when they were recorded."""
@@ -39,7 +81,7 @@ def test_planted_bug_is_noticed(name: str) -> None:
 
 
 def test_enough_bugs_are_planted() -> None:
-    assert len(KILLS) >= 30
+    assert len(KILLS) >= 45
     assert set(KILLS) == set(BY_NAME), "every planted bug has seeds that notice it"
 
 
@@ -53,10 +95,10 @@ def test_planted_bugs_leave_no_trace() -> None:
         assert [getattr(owner, name) for owner, name, _ in mutant.patches] == real
 
 
-def run_elsewhere(seeds: list[int], hash_seed: str) -> list[str]:
+def run_elsewhere(kind: str, seeds: list[int], hash_seed: str) -> list[str]:
     """What seeds leave behind in another process: seed and hash of everything that happened."""
     output = subprocess.run(
-        [sys.executable, "-m", "tests.simulation.nodes_run", *map(str, seeds)],
+        [sys.executable, "-m", "tests.simulation.nodes_run", kind, *map(str, seeds)],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         capture_output=True,
@@ -67,8 +109,8 @@ def run_elsewhere(seeds: list[int], hash_seed: str) -> list[str]:
     return [" ".join(line.split()[:2]) for line in output.splitlines()]
 
 
-def test_same_seed_same_run_in_any_process() -> None:
-    seeds = [1, 2, 3]
-    here = [f"{seed}: {run(seed).trace}" for seed in seeds]
-    assert run_elsewhere(seeds, "1") == here
-    assert run_elsewhere(seeds, "2") == here
+@pytest.mark.parametrize(("kind", "seeds"), [("nodes", [1, 2, 3]), ("transactions", [3000]), ("consumers", [3000])])
+def test_same_seed_same_run_in_any_process(kind: str, seeds: list[int]) -> None:
+    here = [f"{seed}: {run(seed, kind).trace}" for seed in seeds]
+    assert run_elsewhere(kind, seeds, "1") == here
+    assert run_elsewhere(kind, seeds, "2") == here

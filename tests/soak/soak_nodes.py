@@ -14,10 +14,11 @@ from pathlib import Path
 from random import Random
 
 from tests.simulation.controller_rules import Violation
+from tests.simulation.nodes_kinds import KINDS, draw_nodes
 from tests.simulation.nodes_mutants import BY_NAME, MUTANTS
 from tests.simulation.nodes_planting import Mutant
 from tests.simulation.nodes_run import Simulation
-from tests.simulation.nodes_swarm import draw
+from tests.simulation.nodes_swarm import draw_voter_work
 
 KILLS = Path(__file__).parent.parent / "simulation" / "nodes_kills.json"
 SEEDS_MAX = 300
@@ -28,6 +29,10 @@ MORE = 8
 FRESH_FROM = 1_000_000
 FAULTS_MIN = 10
 CHUNK = 5
+HOURS_EVERY = 5
+"""Which seeds may take hours: they cost two to three times as much as those of minutes and have as many faults."""
+VOTER_WORK_EVERY = 3
+"""In which seeds voters come and go too."""
 Totals = dict[str, float]
 
 
@@ -57,8 +62,14 @@ def record(kills: dict[str, dict[str, object]]) -> None:
 
 
 def seed_of_some_length(seed: int) -> Simulation:
-    """A seed with at least so many faults: where it drew fewer, they come sooner."""
-    swarm = draw(Random(f"{seed} nodes"))
+    """A seed with at least so many faults: where it drew fewer, they come sooner. All kinds take turns."""
+    kind, turn = list(KINDS)[seed % len(KINDS)], seed // len(KINDS)
+    if kind == "nodes":
+        swarm = draw_nodes(seed, minutes=turn % HOURS_EVERY > 0)
+        if turn % VOTER_WORK_EVERY == 0:
+            draw_voter_work(Random(f"{seed} voters"), swarm)
+    else:
+        swarm = KINDS[kind](seed)
     swarm.fault_s = min(swarm.fault_s, swarm.duration_s / (2 * FAULTS_MIN))
     return Simulation(seed, swarm)
 
@@ -66,6 +77,7 @@ def seed_of_some_length(seed: int) -> Simulation:
 def run_some(first: int) -> tuple[Totals, list[str]]:
     """A few seeds, in a process of its own."""
     totals: Totals = {"seeds": 0, "faults": 0, "simulated_s": 0.0, "events": 0, "cpu_s": 0.0, "acked": 0, "days": 0}
+    totals |= dict.fromkeys(KINDS, 0)
     violations = []
     for seed in range(first, first + CHUNK):
         begun = time.process_time()
@@ -73,8 +85,9 @@ def run_some(first: int) -> tuple[Totals, list[str]]:
         try:
             simulation.run()
         except Violation as violation:
-            violations.append(str(violation)[:500])
+            violations.append(f"{simulation.kind} {violation}"[:500])
         totals["seeds"] += 1
+        totals[simulation.kind] += 1
         totals["days"] += simulation.swarm.days
         totals["faults"] += simulation.nemesis.actions
         totals["simulated_s"] += simulation.world.loop.time()
