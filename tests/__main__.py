@@ -1,4 +1,5 @@
-"""The whole suite: ``make test``. Fast folders on all cores first, then those with real processes, one test at a time.
+"""The whole suite: ``make test``. Fast folders on all cores first; then tests with clusters, clients and Spark, two
+files at a time, since they mostly wait; then those that are marked `alone`, one at a time.
 
 Given folders or files, it is plain pytest.
 """
@@ -11,21 +12,29 @@ from pathlib import Path
 from tests.plugin import ADD_ROWS, ORDER
 
 HERE = Path(__file__).parent
-REAL = ("cluster", "interop", "containers", "spark")
-"""Folders whose tests start processes, measure them, or need the machine for themselves."""
+WAITING = ("interop", "spark", "cluster", "containers")
+"""Folders whose tests start processes and wait for them; a file of tests shares one cluster."""
+AT_A_TIME = 2
 
 
 def main(arguments: list[str]) -> int:
     pytest = [sys.executable, "-m", "pytest", *arguments]
     if any(not each.startswith("-") and Path(each.partition("::")[0]).exists() for each in arguments):
         return subprocess.run(pytest, check=False).returncode
-    fast = [f"tests/{folder}" for folder in ORDER if folder not in REAL]
-    workers = str(os.cpu_count() or 1)
-    found = subprocess.run([*pytest, "-n", workers, "--dist", "worksteal", *fast], check=False).returncode
-    if found:
-        return found
-    real = [f"tests/{folder}" for folder in REAL]
-    return subprocess.run([*pytest, *real], env={**os.environ, ADD_ROWS: "1"}, check=False).returncode
+    fast = tuple(folder for folder in ORDER if folder not in WAITING)
+    parts: tuple[tuple[list[str], tuple[str, ...]], ...] = (
+        (["-n", str(os.cpu_count() or 1), "--dist", "worksteal"], fast),
+        (["-n", str(AT_A_TIME), "--dist", "loadfile", "-m", "not alone"], WAITING),
+        (["-m", "alone"], WAITING),
+    )
+    environment = dict(os.environ)
+    for options, folders in parts:
+        words = [*pytest, *options, *(f"tests/{folder}" for folder in folders)]
+        found = subprocess.run(words, env=environment, check=False).returncode
+        if found:
+            return found
+        environment[ADD_ROWS] = "1"
+    return 0
 
 
 if __name__ == "__main__":

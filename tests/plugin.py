@@ -8,9 +8,11 @@ because tests may run in several processes.
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 # Spark's Java is started by a fork of this process. With gRPC's support for forks, the child's copy of gRPC polls
 # descriptors that are being closed, and aborts now and then. gRPC reads this when it is imported.
@@ -22,12 +24,25 @@ ADD_ROWS = "ROOKERY_TESTS_ADD_ROWS"
 RESULT = ROOT / "build" / "rows.json"
 KINDS = ("row", "invariant")
 MARKS = "rows and invariants"
+SPARK = "tests/spark/"
 ORDER = ("tidy", "unit", "golden", "simulation", "cluster", "interop", "containers", "spark")
 
 
 def _folder_rank(item: pytest.Item) -> int:
     folder = item.path.relative_to(ROOT / "tests").parts[0]
     return ORDER.index(folder) if folder in ORDER else len(ORDER)
+
+
+class ByCluster(LoadFileScheduling):  # type: ignore[misc]
+    """Spreads files over workers: the tests of a file share a cluster, and all of Spark's one session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCluster | None:
+    return ByCluster(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)

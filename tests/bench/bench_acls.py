@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from rookery.core.metadata.acls import AclOperation, AclPermission, AclResourceType, PatternType
+from rookery.core.metadata.acl_codes import AclOperation, AclPermission, AclResourceType, PatternType
 from rookery.core.metadata.image import AccessControlEntry
 from rookery.core.security.authorizer import EVERYBODY, AclIndex, Authorizer
 

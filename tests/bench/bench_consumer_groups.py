@@ -1,32 +1,47 @@
-"""Groups of the consumer protocol: what heartbeats cost, and how long partitions have no reader while a member joins.
+"""Groups of the consumer protocol: what heartbeats cost, and how long partitions stand still in a rebalance.
 
 10,000 members in 100 groups send one heartbeat each through request and response bytes and the group: CPU as a share of
 one core within the heartbeat interval. Sockets and the log are not part of it.
 
-Then a group of 20 on 100 partitions is joined by its twentieth member, with heartbeats at the clients' default
-intervals, spread evenly. The consumer protocol runs on the group itself, in virtual time, with clients that let go at
-once. The row of the classic protocol is arithmetic, not a run: what its rules say when clients lose no time.
+Then a group of 20 on 100 partitions: librdkafka's consumers on a node of its own process, with the default intervals of
+both, while each partition gets a record every 50 ms. A twentieth member joins, later it leaves. The longest time
+without a record of each partition is shown, for both protocols.
 """
 
 import statistics
+import threading
 import time
-from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from itertools import pairwise
+from typing import Any
 
-from rookery.broker.groups.consumer.group import Client, ConsumerGroup
-from rookery.broker.groups.consumer.member import Member, Place
+from confluent_kafka import Consumer, Producer
+
+from rookery.broker.groups.consumer.group import ConsumerGroup
+from rookery.broker.groups.consumer.member import Member
+from rookery.broker.groups.consumer.request import Client
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions
 from rookery.core.wire.apis.consumer_group_heartbeat import (
     CONSUMER_GROUP_HEARTBEAT,
     ConsumerGroupHeartbeatRequest,
 )
-from tests.unit.broker.groups.consumer.driver import Consumer, ConsumerDriver
+from tests.cluster.local import LocalCluster, local_cluster, wait_for
+from tests.unit.broker.groups.consumer.driver import ConsumerDriver
 from tests.unit.broker.groups.driver import Caller
 
 GROUPS, MEMBERS = 100, 100
 INTERVAL_MS = 5_000
-CLASSIC_INTERVAL_MS = 3_000
 SIZE, PARTITIONS = 20, 100
-STEP_MS = 50
+EVERY_S = 0.05
+STILL_MS = 500
+"""A partition without a record for so long stands still: ten records are due in that time."""
+AFTER_S = 3.0
+PATIENCE_S = 90.0
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "consumer": {"group.protocol": "consumer"},
+    "classic, range": {"partition.assignment.strategy": "range"},
+    "classic, cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+}
 
 
 def heartbeats() -> None:
@@ -89,47 +104,117 @@ def members_of(driver: ConsumerDriver, group_id: str) -> list[Member]:
     return list(group.members.values())
 
 
-def consumer_protocol() -> list[int]:
-    """Milliseconds without a reader, of each partition."""
-    driver = ConsumerDriver(options=GroupOptions(consumer=ConsumerOptions()))
-    driver.cluster.make("t", PARTITIONS)
-    consumers = [Consumer(driver, f"m{number:02}") for number in range(SIZE)]
-    for _ in range(8):
-        for consumer in consumers[:-1]:
-            consumer.beat()
-        driver.pass_ms(1_000)
-    due = {consumer.id: number * INTERVAL_MS // SIZE for number, consumer in enumerate(consumers)}
-    idle: dict[Place, int] = {place: 0 for consumer in consumers for place in consumer.owned}
-    for now in range(0, 6 * INTERVAL_MS, STEP_MS):
-        for consumer in consumers:
-            if due[consumer.id] <= now:
-                before = consumer.owned
-                answer = consumer.beat()
-                # A client that gave up partitions, or waits for some, says so at once.
-                again = consumer.owned != before
-                due[consumer.id] = now + (STEP_MS if again else answer.heartbeat_interval_ms)
-        driver.pass_ms(STEP_MS)
-        read = {place for consumer in consumers for place in consumer.owned}
-        for place in idle.keys() - read:
-            idle[place] += STEP_MS
-    return sorted(idle.values())
+class Writer:
+    """Writes a record to each partition, again and again."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "log_level": 0})
+        self._topic = topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def _write(self) -> None:
+        while not self._stop.wait(EVERY_S):
+            for partition in range(PARTITIONS):
+                self._producer.produce(self._topic, b"x", partition=partition)
+            self._producer.poll(0)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._producer.flush(30)
 
 
-def classic_protocol() -> Iterator[int]:
-    """Each member stops with the heartbeat that tells it to join, and goes on when the last has joined: at most one
-    interval later. A partition stands still from its own member's heartbeat until then."""
-    heard = [number * CLASSIC_INTERVAL_MS // (SIZE - 1) for number in range(SIZE - 1)]
+class Reader:
+    """A member of the group, with the times at which it got records of each partition."""
+
+    def __init__(self, cluster: LocalCluster, topic: str, name: str) -> None:
+        self._config = {
+            "bootstrap.servers": cluster.bootstrap, "group.id": topic, "log_level": 0, "fetch.wait.max.ms": 50,
+            "auto.offset.reset": "latest", **PROTOCOLS[name],
+        }  # fmt: skip
+        self._topic = topic
+        self.owns = 0
+        self.times: dict[int, list[float]] = {partition: [] for partition in range(PARTITIONS)}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        consumer = Consumer(self._config)
+        consumer.subscribe([self._topic])
+        while not self._stop.is_set():
+            for message in consumer.consume(500, 0.05):
+                partition = message.partition()
+                if message.error() is None and partition is not None:
+                    self.times[partition].append(time.monotonic())
+            self.owns = len(consumer.assignment())
+        consumer.close()
+        self.owns = 0
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def close(self) -> None:
+        self.stop()
+        self._thread.join(60)
+
+
+def longest_gaps(readers: list[Reader], begun: float, ended: float) -> list[float]:
+    """The longest time without a record of each partition (ms), whoever read it."""
+    gaps = []
     for partition in range(PARTITIONS):
-        yield max(heard) - heard[partition % (SIZE - 1)]
+        times = sorted(time for reader in readers for time in reader.times[partition] if begun <= time <= ended)
+        edges = [begun, *times, ended]
+        gaps.append(max(after - before for before, after in pairwise(edges)) * 1000)
+    return gaps
+
+
+def settled(readers: list[Reader], size: int) -> None:
+    share = {PARTITIONS // size, -(-PARTITIONS // size)}
+
+    def is_settled() -> bool:
+        owned = [reader.owns for reader in readers if reader.owns]
+        return len(owned) == size and sum(owned) == PARTITIONS and set(owned) <= share
+
+    wait_for(is_settled, f"shares of {size} members", PATIENCE_S)
+
+
+def stands_still(cluster: LocalCluster, name: str) -> None:
+    topic = name.replace(", ", "-")
+    cluster.create_topic(topic, PARTITIONS, 1)
+    with ExitStack() as stack:
+        stack.enter_context(closing(Writer(cluster, topic)))
+        readers = [stack.enter_context(closing(Reader(cluster, topic, name))) for _ in range(SIZE - 1)]
+        settled(readers, SIZE - 1)
+        wait_for(lambda: all(any(reader.times[p] for reader in readers) for p in range(PARTITIONS)), "records", 60)
+        time.sleep(AFTER_S)
+        for what in ("nothing", "joins", "leaves"):
+            begun = time.monotonic()
+            if what == "nothing":
+                time.sleep(AFTER_S)  # what the machine itself makes of it
+            elif what == "joins":
+                readers.append(stack.enter_context(closing(Reader(cluster, topic, name))))
+                settled(readers, SIZE)
+            else:
+                readers[-1].stop()
+                settled(readers, SIZE - 1)
+            took = time.monotonic() - begun
+            time.sleep(AFTER_S)
+            gaps = longest_gaps(readers, begun, time.monotonic())
+            still = sum(gap > STILL_MS for gap in gaps)
+            mean = statistics.mean(gaps)
+            print(f"{name:22}{what:9}{took:9.1f}{still:13}{mean:8.0f}{max(gaps):9.0f}", flush=True)
 
 
 def main() -> None:
     heartbeats()
-    print(f"\na {SIZE}th member joins a group on {PARTITIONS} partitions: ms without a reader, of each partition")
-    print(f"{'':24}{'stand still':>12}{'mean':>8}{'longest':>9}")
-    for name, idle in (("consumer", consumer_protocol()), ("classic, by its rules", list(classic_protocol()))):
-        still = sum(each > 0 for each in idle)
-        print(f"{name:24}{still:12}{statistics.mean(idle):8.0f}{max(idle):9}")
+    print(f"\na {SIZE}th member of a group on {PARTITIONS} partitions: the longest time without a record of each (ms)")
+    print(f"{'':22}{'':9}{'took, s':>9}{'stand still':>13}{'mean':>8}{'longest':>9}")
+    with local_cluster(1, offsets__topic__num__partitions="1", auto__create__topics__enable="false") as cluster:
+        for name in PROTOCOLS:
+            stands_still(cluster, name)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ class Member:
         self._id = ""
         self._generation = -1
 
-    async def told_to_rejoin(self) -> None:
+    async def rejoin_requested(self) -> None:
         """Heartbeat until the group rebalances."""
         while True:
             request = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._id)
@@ -153,7 +153,7 @@ async def rebalance(members: list[Member]) -> float:
     *others, asking = members
     asked = asyncio.create_task(asking.rebalance())
     if others:
-        await others[-1].told_to_rejoin()
+        await others[-1].rejoin_requested()
     await asyncio.gather(asked, *(member.rebalance() for member in others))
     return time.perf_counter() - began
 

@@ -12,19 +12,24 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
 import uvloop
 from immutables import Map
 
+from rookery.broker.server.access import Guard
 from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.sweep import Sweep
 from rookery.core.clock import SystemClock
 from rookery.core.disk import FileDisk
+from rookery.core.metadata.acl_codes import AclOperation, AclPermission, AclResourceType, PatternType
 from rookery.core.metadata.client_quotas import CLIENT_ID, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
-from rookery.core.metadata.image import QuotaEntity
+from rookery.core.metadata.image import AccessControlEntry, QuotaEntity
 from rookery.core.metadata.requests import CreateTopicsRequest, NewTopic
+from rookery.core.security.authorizer import AclIndex, Authorizer
+from rookery.core.security.principal import KafkaPrincipal
 from rookery.core.wire.api import Api
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -45,6 +50,8 @@ from tests.unit.broker.server.fakes import FakeScheduler
 from tests.unit.broker.talk import fetch_request, produce_request
 
 TURNS = 300
+ACLS = 1000
+USER = KafkaPrincipal("User", "bench")
 KEPT = 8
 PARTITIONS = {"one": 1, "sixteen": 16, "hundred": 100, "thousand": 1000}
 FIXED = 500
@@ -130,15 +137,22 @@ class NoWritePause(WritePause):
 class Bench:
     """One connection to a broker on files."""
 
-    def __init__(self, broker: OneBroker, loop: FakeScheduler) -> None:
+    def __init__(self, broker: OneBroker, loop: FakeScheduler, guard: Guard | None = None) -> None:
         server, self.loop = broker.server, loop
         shared = Shared(
             server.dispatch, server.settings, server.limits, server.memory, Sweep(self.loop, 60.0), self.loop,
-            server.requests, time.perf_counter, server.quotas, NoWritePause(),
+            server.requests, time.perf_counter, server.quotas, NoWritePause(), guard,
         )  # fmt: skip
+        self._guard = guard
         self.transport = CountingTransport()
         self.connection = Connection(shared, LISTENER)
         self.connection.connection_made(self.transport)
+        if guard is not None:
+            self.connection.client.identify(USER)
+
+    @property
+    def denied(self) -> int:
+        return 0 if self._guard is None else self._guard.denied
 
     def feed(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -159,6 +173,39 @@ class Bench:
         moved = max(len(request), self.transport.bytes - before) / 1e6
         per_mb = f"{each_us / 1000 / moved:8.3f} ms/MB" if moved > 0.01 else ""
         print(f"{name:44} {each_us:9.2f} us   best {best_us:9.2f}  {per_mb}")
+
+
+def with_authorizer(broker: OneBroker, loop: FakeScheduler, plain: Bench) -> None:
+    """What ACLs cost: turns with and without an authorizer by turns, and the median of their ratios."""
+    topic, allow = AclResourceType.TOPIC, AclPermission.ALLOW
+    others = [
+        AccessControlEntry(
+            topic, f"topic-{n}", PatternType(3 + n % 2), f"User:{n % 50}", "*", AclOperation.READ, allow
+        )
+        for n in range(ACLS)
+    ]
+    mine = [
+        AccessControlEntry(topic, name, PatternType.LITERAL, str(USER), "*", AclOperation.ALL, allow)
+        for name in PARTITIONS
+    ]
+    guarded = Bench(broker, loop, Guard(Authorizer(AclIndex.of([*others, *mine]))))
+    for name, request, pipelined in (
+        ("Produce, 1 record", frame(PRODUCE, 9, produce_request("one", batch(1, 100))), 20),
+        ("Fetch, nothing new", frame(FETCH, 12, fetch_request("sixteen", 0)), 20),
+        ("Fetch, 16 KB", frame(FETCH, 12, fetch_request("one", 0, partition_max_bytes=16_384)), 5),
+    ):
+        data = request * pipelined
+        ratios = []
+        gc.collect()
+        gc.disable()
+        for number in range(2 * TURNS):
+            first, second = (plain, guarded) if number % 2 else (guarded, plain)
+            one, other = _timed(partial(first.feed, data)), _timed(partial(second.feed, data))
+            ratios.append(other / one if first is plain else one / other)
+        gc.enable()
+        print(f"{name + ', with an authorizer':44} {100 * (median(ratios) - 1):+8.1f} %")
+    assert not guarded.denied, "a bench of what is denied"
+    guarded.connection.connection_lost(None)
 
 
 def follow_all(bench: Bench, broker: OneBroker, topic: str, count: int) -> None:
@@ -235,6 +282,7 @@ async def run(folder: str) -> None:
         broker.client_quotas.apply(Map({(QuotaEntity(CLIENT_ID, client_id),): keys} if client_id else {}))
         bench.cost(f"Produce, 1 record, with {whose} quota", small, 20)
     broker.client_quotas.apply(Map())
+    with_authorizer(broker, loop, bench)
     follow_all(bench, broker, "thousand", 1000)
     bench.connection.connection_lost(None)
     await broker.stop()

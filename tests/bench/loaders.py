@@ -17,9 +17,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """CPU seconds a process has used, in nanoseconds' resolution: the id of its clock as clock_getcpuclockid(3) makes
+    it. /proc/PID/stat counts ticks of 10 ms, of which a consumer's load costs a broker only a few."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def memory_mb(pid: int) -> float:

@@ -7,8 +7,8 @@ from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from rookery.testing.history import History
 from tests.cluster.ends import Reachable, ends
-from tests.cluster.history import History
 from tests.cluster.local import wait_for
 
 PACE_S = 0.002

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import shutil
-import signal
 import tempfile
 import time
 import urllib.error
@@ -18,10 +16,10 @@ from confluent_kafka.admin import AdminClient
 
 from rookery.client import admin
 from rookery.client.local import launcher
-from rookery.client.local.cluster_file import ClusterFile, RunningNode
 from rookery.client.reader import LATEST, offset_at
 from rookery.core.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from rookery.core.net.cluster import Cluster, PartitionView
+from rookery.testing.node_processes import NodeProcesses
 
 POLL_S = 0.05
 WAIT_S = 60.0
@@ -41,69 +39,13 @@ def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S)
         time.sleep(POLL_S)
 
 
-class LocalCluster:
+class LocalCluster(NodeProcesses):
     """Nodes on this machine. Every fault is a real one."""
 
     def __init__(self, folder: Path, nodes: int, options: dict[str, str]) -> None:
-        self.folder = folder
-        self._nodes = nodes
-        self._options = options
-        self._paused: set[int] = set()
+        super().__init__(folder, nodes, options)
         self._admin: AdminClient | None = None
-        self.file: ClusterFile = self.up()
-
-    # --- life -----------------------------------------------------------------------------------------------
-
-    def up(self, nodes: int | None = None, port: int = 0) -> ClusterFile:
-        """Start what does not run."""
-        self._nodes = nodes or self._nodes
-        request = launcher.UpRequest(self.folder, self._nodes, port, self._options, ephemeral=False)
-        self.file = launcher.bring_up(request, lambda _: None)
-        return self.file
-
-    def down(self) -> None:
-        self.resume_all()
-        launcher.bring_down(self.folder, lambda _: None)
-
-    @property
-    def bootstrap(self) -> str:
-        return self.file.bootstrap
-
-    def node(self, node_id: int) -> RunningNode:
-        return next(node for node in self.file.nodes if node.id == node_id)
-
-    @property
-    def ids(self) -> list[int]:
-        return [node.id for node in self.file.nodes]
-
-    # --- faults ---------------------------------------------------------------------------------------------
-
-    def kill(self, node_id: int) -> None:
-        """kill -9, and wait until the process is gone."""
-        os.kill(self.node(node_id).pid, signal.SIGKILL)
-        wait_for(lambda: launcher.has_ended(self.node(node_id)), f"node {node_id} to be gone")
-
-    def stop(self, node_id: int) -> None:
-        """Controlled shutdown of one node."""
-        launcher.stop_node(self.node(node_id), lambda _: None)
-
-    def pause(self, node_id: int) -> None:
-        os.kill(self.node(node_id).pid, signal.SIGSTOP)
-        self._paused.add(node_id)
-
-    def resume(self, node_id: int) -> None:
-        os.kill(self.node(node_id).pid, signal.SIGCONT)
-        self._paused.discard(node_id)
-
-    def resume_all(self) -> None:
-        for node in self.file.nodes:
-            if not launcher.has_ended(node):
-                self.resume(node.id)
-        self._paused.clear()
-
-    def wipe(self, node_id: int) -> None:
-        """An empty disk for a node that is down."""
-        shutil.rmtree(self.node(node_id).data)
+        self.up()
 
     # --- facts ----------------------------------------------------------------------------------------------
 
@@ -138,12 +80,6 @@ class LocalCluster:
 
     def log(self, node_id: int) -> str:
         return (Path(self.node(node_id).data) / "node.log").read_text()
-
-    @property
-    def awake(self) -> str:
-        """Addresses of nodes that run and are not paused: they answer."""
-        nodes = [n for n in self.file.nodes if n.id not in self._paused and not launcher.has_ended(n)]
-        return ",".join(node.kafka for node in nodes)
 
     def admin(self) -> AdminClient:
         """librdkafka's admin client: one for all calls, since it forgets what it was asked when it is dropped."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from rookery.core.disk import FileDisk
 from rookery.core.log import Log, LogConfig, LogDirFailed
 from rookery.core.log.checkpoints import RECOVERY_POINTS, read_offsets, write_offsets
-from rookery.core.log.folder_files import take_marker, write_marker
+from rookery.core.log.ownership import take_marker, write_marker
 from rookery.core.types import TopicPartition
 from tests.cluster.power import Volume
 from tests.unit.core.log.sample import batch, everything

@@ -9,6 +9,8 @@ from tests.cluster.local import wait_for
 from tests.cluster.networked import NetworkedCluster, networked_cluster
 from tests.cluster.replicas import check_history_and_replicas
 
+pytestmark = pytest.mark.alone
+
 TOPIC = "orders"
 PARTITIONS = 3
 AFTER_FAULT = 50

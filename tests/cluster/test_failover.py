@@ -19,6 +19,8 @@ from tests.cluster.load import Load
 from tests.cluster.local import LocalCluster, local_cluster, wait_for
 from tests.cluster.replicas import check_history_and_replicas
 
+pytestmark = pytest.mark.alone
+
 TOPIC = "orders"
 PARTITIONS = 3
 LEADERS_ONLY = 10

@@ -12,6 +12,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.cluster.local import LocalCluster, local_cluster, wait_for
 
+pytestmark = pytest.mark.alone
+
 LAG_S = 2.0
 SESSION_S = 30.0
 """Far above the lag time, so that fencing is not what is seen here; nor is early fencing by a new controller, for

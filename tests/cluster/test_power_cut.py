@@ -10,6 +10,8 @@ from tests import needs
 from tests.cluster.power import Volume
 from tests.cluster.power_cut import one_cut
 
+pytestmark = pytest.mark.alone
+
 CUTS = 20
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.cluster.quorum import eventually, quorum
 
+pytestmark = pytest.mark.alone
+
 ROUNDS = 5
 
 

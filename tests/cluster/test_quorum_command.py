@@ -8,7 +8,7 @@ import pytest
 from rookery.client.cli.__main__ import main
 from rookery.core.disk import FileDisk
 from rookery.core.ids import id_text
-from rookery.core.log.folder_files import MetaProperties
+from rookery.core.log.ownership import MetaProperties
 from tests.cluster.quorum import Quorum, VoterProcess, eventually, free_ports, quorum
 
 

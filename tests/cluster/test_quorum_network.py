@@ -10,6 +10,8 @@ import pytest
 from tests.cluster.netns import Network, network
 from tests.cluster.quorum import Quorum, VoterProcess, eventually, running
 
+pytestmark = pytest.mark.alone
+
 
 @contextmanager
 def networked(folder: Path, options: dict[str, str] | None = None) -> Iterator[tuple[Quorum, Network]]:

@@ -7,6 +7,8 @@ import pytest
 from tests.cluster.networked import networked_cluster
 from tests.cluster.transaction_load import OPTIONS, TransactionLoad, create_topics, heal, leader_of_state
 
+pytestmark = pytest.mark.alone
+
 PARTITIONS = 2
 AFTER_FAULT = 5
 SEED = 19

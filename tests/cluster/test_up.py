@@ -55,7 +55,7 @@ def test_topics_records_and_status_from_the_command_line(cluster: LocalCluster) 
     described = json.loads(rookery("topic", "describe", "cli", "-o", "json", *at).stdout)
     assert [(p["leader"], p["isr"], p["osr"]) for p in described] == [(1, [1], [])] * 3
     assert "healthy" in rookery("cluster", "status", *at).stdout
-    rookery("topic", "delete", "cli", *at)
+    rookery("topic", "delete", "cli", "--yes", *at)
     assert rookery("topic", "describe", "cli", *at, check=False).returncode == 4
 
 
@@ -93,6 +93,33 @@ def test_health_pages(cluster: LocalCluster) -> None:
     assert cluster.metric(1, "kafka_controller_kafkacontroller_activecontrollercount") == 1
 
 
+def test_what_nodes_recorded_and_the_path_of_a_record(cluster: LocalCluster) -> None:
+    at = ["--bootstrap", cluster.bootstrap]
+    rookery("topic", "create", "traced", *at)
+    rookery("produce", "traced", *at, stdin="one\ntwo\n")
+    rows = json.loads(rookery("events", "--topic", "traced", "-o", "json", *at).stdout)
+    assert [row["event"] for row in rows] == ["topic.created", "leadership.begun"]
+    steps = json.loads(rookery("trace", "traced", "0", "1", "-o", "json", *at).stdout)
+    assert [(step["step"], step["who"]) for step in steps][:2] == [("appended", "broker 1"), ("committed", "in sync 1")]
+    assert steps[1]["what"] == "yes: the high watermark is 2"
+    assert "the high watermark is 2" in rookery("trace", "traced", "0", "7", *at).stdout
+    assert rookery("trace", "traced", "9", "0", *at, check=False).returncode == 4
+    follow = subprocess.Popen(
+        [sys.executable, "-m", "rookery.client.cli", "events", "-f", "--event", "topic.", "-o", "jsonl", *at],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert follow.stdout is not None
+        told = follow.stdout.readline()
+        assert "topic.created" in told
+        rookery("topic", "create", "live", *at)
+        while json.loads(told)["fields"]["topic"] != "live":
+            told = follow.stdout.readline()
+    finally:
+        follow.kill()
+        follow.communicate()
+
+
 @pytest.mark.row(186)
 def test_up_detached_restart_on_the_same_data_and_down(tmp_path: Path) -> None:
     data = str(tmp_path / "c")
@@ -112,10 +139,25 @@ def test_up_detached_restart_on_the_same_data_and_down(tmp_path: Path) -> None:
     assert rookery("consume", "kept", *at).stdout == "survives\n"
     described = json.loads(rookery("topic", "describe", "kept", "-o", "json", *at).stdout)
     assert len(described) == 2, "options given with --set stay with the cluster"
+    here = ["--data", data]
+    restarted = rookery("up", "restart", "1", *here).stdout
+    assert "node 1 is ready again" in restarted
+    assert "node.ready" in rookery("up", "logs", "1", *here).stdout
+    assert rookery("up", "logs", "7", *here, check=False).returncode == 4
+    assert "stopped node 1" in rookery("up", "stop", "1", *here).stdout
+    assert "was not running" in rookery("up", "stop", "1", *here).stdout
+    rookery("up", "restart", "1", *here)
+    assert rookery("consume", "kept", *at).stdout == "survives\n"
     assert "stopped 1 node(s)" in rookery("down", "--data", data).stdout
     log = (tmp_path / "c" / "node-1" / "node.log").read_text()
     assert "node.stopped" in log
+    lines = (tmp_path / "c" / "node-1" / "flight-recorder.jsonl").read_text().splitlines()
+    lived = [json.loads(line)["event"] for line in lines]
+    assert (lived.count("node.ready"), lived.count("node.stopped")) == (4, 3), "kept over kill -9 and restart"
     assert (tmp_path / "c" / "node-1" / ".kafka_cleanshutdown").exists()
+    assert "needs --yes" in rookery("up", "reset", *here, check=False).stderr
+    assert "removed the data" in rookery("up", "reset", "--yes", *here).stdout
+    assert list((tmp_path / "c").iterdir()) == []
 
 
 def test_ephemeral_data_is_removed(tmp_path: Path) -> None:

@@ -350,7 +350,11 @@ class TransactionLoad:
             return all(worker.commits >= goal for worker, goal in goals.items())
 
         print(self.state(), flush=True)
-        wait_for(reached, f"{more} more commits of each", 180)
+        try:
+            wait_for(reached, f"{more} more commits of each", 180)
+        except AssertionError:
+            print(f"too few commits: {self.state()}", flush=True)
+            raise
 
     def state(self) -> str:
         return "; ".join(f"{each.name}: {each.commits} commits, {dict(each.errors)}" for each in self.workers)
@@ -374,14 +378,24 @@ class TransactionLoad:
         )
 
     def group_offset(self, place: tuple[str, int]) -> int:
-        """The group's offset, when no open transaction is to change it."""
-        found = wait_for(lambda: self._group_offsets([place]), f"a stable offset of {place}", FINAL_S)
-        return int(found[place])
+        """The group's offset, when no open transaction is to change it. A new client asks each time: one that is
+        connected to nobody but a node that is cut off does not come to know the coordinator in charge."""
 
-    def _group_offsets(self, places: list[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
+        def ask() -> dict[tuple[str, int], int] | None:
+            consumer = self.consumer(COMMITTED, **{"group.id": self.group})
+            try:
+                return self._group_offsets([place], consumer)
+            finally:
+                closes(consumer)
+
+        return int(wait_for(ask, f"a stable offset of {place}", FINAL_S)[place])
+
+    def _group_offsets(
+        self, places: list[tuple[str, int]], consumer: Consumer
+    ) -> dict[tuple[str, int], int] | None:
         """A consumer with read_committed asks for stable offsets."""
         try:
-            found = self._member.committed([TopicPartition(*place) for place in places], timeout=10)
+            found = consumer.committed([TopicPartition(*place) for place in places], timeout=10)
         except KafkaException:
             return None
         return (
@@ -417,7 +431,7 @@ class TransactionLoad:
             self._note_group()
 
     def _note_group(self, *, final: bool = False) -> bool:
-        found = self._group_offsets(self.input.places)
+        found = self._group_offsets(self.input.places, self._member)
         for (topic, partition), offset in (found or {}).items():
             if offset >= 0:
                 self.history.write(GroupOffset, self.group, f"{topic}-{partition}", offset, final)

@@ -22,17 +22,18 @@ from rookery.broker.node.node import claim_metadata_folder
 from rookery.controller.raft.node import RaftNode
 from rookery.controller.raft.service import RaftService
 from rookery.controller.raft.settings import RaftSettings
-from rookery.controller.server import ControlServer, control_tls, controller_listener
+from rookery.controller.server import ControlServer, control_texts, controller_listener
 from rookery.core import event_logging
 from rookery.core.config import node as keys
-from rookery.core.config.defaults import metadata_log_dir
 from rookery.core.config.loading import read_properties
+from rookery.core.config.node import metadata_log_dir
 from rookery.core.config.options import Settings
 from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaError
 from rookery.core.log.ownership import FolderLocks
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from rookery.core.metrics import Metrics
+from rookery.core.net.tls import read_tls
 from rookery.core.service import ServiceGroup
 
 
@@ -159,7 +160,8 @@ async def main(config: Path) -> None:
     locks = FolderLocks(disk, words.node_id)
     meta = await asyncio.to_thread(claim_metadata_folder, settings, locks)
     listener = controller_listener(settings)
-    tls = control_tls(settings, listener)
+    ssl_texts = control_texts(settings)
+    tls = None if ssl_texts is None else read_tls(ssl_texts)
     node = RaftNode(RaftSettings.of(settings, meta, tls), disk=disk, metrics=metrics)
     node.subscribe(words)
     address = f"{listener.bind.host}:{listener.bind.port}"

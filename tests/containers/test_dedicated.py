@@ -5,6 +5,8 @@ import pytest
 from tests.containers.cluster import compose_cluster
 from tests.containers.records import round_trip
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.row(152)
 def test_controllers_apart_from_brokers(image: str) -> None:

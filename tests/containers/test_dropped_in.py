@@ -11,6 +11,8 @@ from tests.containers.records import round_trip
 from tests.containers.single import said, single_node, wait_ready
 from tests.unit.deploy.test_seed_service import SERVICE
 
+pytestmark = pytest.mark.alone
+
 NAME = "rookery-test-seed"
 DOCKER_PORT = 29092
 
@@ -50,8 +52,8 @@ def test_clients_in_containers_use_the_listener_that_is_for_them(
 
 
 @pytest.mark.row(147)
-def test_access_control_that_does_not_exist_is_refused(image: str) -> None:
-    variables = {**SERVICE, "KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND": "false"}
+def test_an_authorizer_that_does_not_exist_here_is_refused(image: str) -> None:
+    variables = {**SERVICE, "KAFKA_AUTHORIZER_CLASS_NAME": "com.example.Mine"}
     settings = [word for key, value in variables.items() for word in ("--env", f"{key}={value}")]
-    with pytest.raises(AssertionError, match="ACLs, and they are not supported yet"):
+    with pytest.raises(AssertionError, match="StandardAuthorizer"):
         run("docker", "run", "--rm", *settings, image)

@@ -9,6 +9,8 @@ from tests.cluster.local import wait_for
 from tests.containers.cluster import ContainerCluster
 from tests.containers.report import tell
 
+pytestmark = pytest.mark.alone
+
 TOPIC = "orders"
 PARTITIONS = 3
 AFTER_FAULT = 300

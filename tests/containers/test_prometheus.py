@@ -16,6 +16,8 @@ from tests.containers.cluster import ContainerCluster
 from tests.containers.prometheus import Prometheus, prometheus
 from tests.unit.deploy.promql import dashboard_queries
 
+pytestmark = pytest.mark.alone
+
 TOPIC = "watched"
 PARTITIONS = 6
 GROUP = "watcher"

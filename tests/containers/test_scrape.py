@@ -12,6 +12,8 @@ from tests.containers.cluster import fetch
 from tests.containers.report import tell
 from tests.containers.single import single_node
 
+pytestmark = pytest.mark.alone
+
 NAME = "rookery-test-many"
 PARTITIONS = 3000
 WAIT_S = 60.0

@@ -17,6 +17,8 @@ from tests.containers.image import run
 from tests.containers.report import tell
 from tests.tidy.source import ROOT
 
+pytestmark = pytest.mark.alone
+
 PYTHON = "/opt/rookery/bin/python"
 NOT_NEEDED = ("mypy", "ruff", "types-", "build", "testcontainers")
 """What only the machine that builds needs of the extra `dev`."""

@@ -1,7 +1,6 @@
 """Members of consumer groups as processes, whatever they are written in."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -11,14 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests import needs
 from tests.cluster.local import wait_for
+from tests.interop.go_programs import go_program
 from tests.interop.group_member import SESSION_MS
 from tests.interop.java import toolchain
 
 ROOT = Path(__file__).parents[2]
-GO_SOURCES = Path(__file__).parent / "go"
-GO_BUILT = ROOT / "build" / "go" / "interop"
 JOIN_S = 30.0
 
 
@@ -87,7 +84,10 @@ def start(client: str, bootstrap: str, group: str, topic: str, **options: Any) -
         words += [options.get("instance") or "-", str(options.get("session_ms", SESSION_MS))]
         return MemberProcess([*words, options.get("protocol", "classic")])
     if client == "kafka-go":
-        return MemberProcess([go_program(), "member", bootstrap, group, topic])
+        return MemberProcess([go_program("readers"), "member", bootstrap, group, topic])
+    if client == "franz-go":
+        words = [go_program("members"), bootstrap, group, topic, options.get("protocol", "classic")]
+        return MemberProcess([*words, options.get("instance") or "-"])
     module = "tests.interop.group_member"
     return MemberProcess([sys.executable, "-m", module, client, bootstrap, group, topic, json.dumps(options)])
 
@@ -118,14 +118,3 @@ def wait_for_shares(group: list[MemberProcess], expected: list[int], timeout_s: 
         wait_for(settled, f"shares of {expected}", timeout_s)
     except AssertionError:
         raise AssertionError(f"shares are {shares(group)}, not {expected}") from None
-
-
-def go_program() -> str:
-    """The compiled Go program; Go itself sees whether anything has changed."""
-    go = needs.command("go", "kafka-go is one of the peers")
-    GO_BUILT.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GOFLAGS": "-mod=mod -buildvcs=false"}
-    subprocess.run(
-        [go, "build", "-o", str(GO_BUILT), "."], cwd=GO_SOURCES, check=True, env=environment, timeout=300
-    )
-    return str(GO_BUILT)

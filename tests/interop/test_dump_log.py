@@ -1,5 +1,6 @@
 """Apache Kafka and Rookery read each other's folders: Kafka's dump tool, and its broker on shared data."""
 
+import json
 import random
 import re
 import shutil
@@ -23,19 +24,20 @@ from rookery.core.log.checkpoints import (
     read_offsets,
     write_offsets,
 )
-from rookery.core.log.folder_files import MetaProperties, PartitionMetadata, take_marker, write_marker
+from rookery.core.log.ownership import MetaProperties, PartitionMetadata, take_marker, write_marker
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import batches
 from rookery.core.wire.compression import Codec
 from rookery.core.wire.records import Record, RecordHeader, build_batch, read_records
 from tests.interop.kafka import jars
 from tests.interop.kafka.server import CLUSTER_ID, KafkaServer
+from tests.unit.broker.groups.consumer.test_consumer_records import CASES as CONSUMER_GROUP_RECORDS
 from tests.unit.core.log.sample import everything
 
 NOON = 1_700_000_000_000
 HEADERS = [RecordHeader("h", b"x")]
 PARTITION = TopicPartition("orders", 0)
-RECORD = re.compile(r"^\| offset: (\d+) CreateTime: (\d+) .* key: (\S*) payload: (.*)$", re.MULTILINE)
+RECORD = re.compile(r"^\| offset: (\d+) CreateTime: (\d+) .* key: (.*?) payload: (.*)$", re.MULTILINE)
 
 
 def dump(*files: Path, options: tuple[str, ...] = ()) -> str:
@@ -221,3 +223,38 @@ def test_offsets_are_decoded_with_the_id_of_their_topic(tmp_path: Path) -> None:
     assert '"group":"g","topic":"orders","partition":7' in told
     in_kafkas_way = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
     assert re.search(rf'"offset":42,"leaderEpoch":3,"metadata":"note".*"topicId":"{in_kafkas_way}"', told), told
+
+
+def test_records_of_the_consumer_protocol_are_decoded(tmp_path: Path) -> None:
+    """By a tool of 4.1, which passes over fields that came later."""
+    log = Log.open(FileDisk(), str(tmp_path / "__consumer_offsets-0"), LogConfig())
+    for record, _, _ in CONSUMER_GROUP_RECORDS:
+        log.append_as_leader(build_batch([Record(0, NOON, *encode(record))]), 0, 0)
+        log.append_as_leader(build_batch([Record(0, NOON, encode(record)[0], None)]), 0, 0)
+    log.close()
+    told = RECORD.findall(dump(Path(log.segments[0].log_path), options=("--offsets-decoder",)))
+    keys = [json.loads(key) for _, _, key, _ in told]
+    assert [each["type"] for each in keys[::2]] == ["3", "3", "5", "5", "6", "7", "8", "16"]
+    assert keys[0]["data"] == {"groupId": "g"}
+    assert keys[4]["data"] == {"groupId": "g", "memberId": "m"}
+    assert keys[-1]["data"] == {"groupId": "g", "regularExpression": "t.*"}
+    assert keys[1::2] == keys[::2]
+    assert {payload for *_, payload in told[1::2]} == {"<DELETE>"}
+    topic = {"topicId": "AAAAAAAAAAAAAAAAAAAABw"}
+    member: dict[str, object] = dict.fromkeys(
+        ("instanceId", "rackId", "subscribedTopicRegex", "serverAssignor")
+    )
+    classic = {"sessionTimeoutMs": 5, "supportedProtocols": [{"name": "r", "metadata": "AQ=="}]}
+    assert [json.loads(payload)["data"] for *_, payload in told[::2]] == [
+        {"epoch": 3},
+        {"epoch": 3, "metadataHash": -1},
+        member | {"instanceId": "i", "clientId": "c", "clientHost": "/h", "subscribedTopicNames": ["t"],
+                  "rebalanceTimeoutMs": 9, "serverAssignor": "range", "classicMemberMetadata": None},
+        member | {"clientId": "", "clientHost": "", "subscribedTopicNames": [], "rebalanceTimeoutMs": -1,
+                  "classicMemberMetadata": classic},
+        {"assignmentEpoch": 2},
+        {"topicPartitions": [topic | {"partitions": [0, 2]}]},
+        {"memberEpoch": 4, "previousMemberEpoch": 3, "state": 1, "partitionsPendingRevocation": [],
+         "assignedPartitions": [topic | {"partitions": [1]}]},
+        {"topics": ["t"], "version": 1, "timestamp": 2},
+    ]  # fmt: skip

@@ -23,7 +23,8 @@ from tests.cluster.commits import commit
 from tests.cluster.load import closes
 from tests.cluster.local import LocalCluster, wait_for
 from tests.interop.aim import aimed_cluster
-from tests.interop.group_members import MemberProcess, go_program, members, start, wait_for_shares
+from tests.interop.go_programs import go_program
+from tests.interop.group_members import MemberProcess, members, start, wait_for_shares
 from tests.interop.java import toolchain
 
 OFFSETS = "__consumer_offsets"
@@ -353,7 +354,7 @@ def test_the_coordinator_is_where_java_says(cluster: LocalCluster) -> None:
 def test_kafka_gos_reader(cluster: LocalCluster) -> None:
     cluster.create_topic("gopher", 2, 3)
     produce(cluster, "gopher", 60, 2)
-    program = go_program()
+    program = go_program("readers")
 
     def run(mode: str, group: str, count: int = 0) -> MemberProcess:
         member = MemberProcess([program, mode, cluster.bootstrap, group, "gopher", str(count)])

@@ -15,7 +15,7 @@ from rookery.core.wire.records import Record, build_batch
 from tests.cluster.local import LocalCluster, wait_for
 from tests.interop.aim import aimed_cluster
 from tests.interop.test_transactions import settled, visible
-from tests.interop.tools import Tools
+from tests.interop.tools import Tools, table
 
 TOOL = "kafka-transactions"
 LONG_AGO_MS = 1_700_000_000_000
@@ -42,12 +42,6 @@ def tools() -> Iterator[Tools]:
     started = Tools()
     yield started
     started.close()
-
-
-def table(printed: str) -> list[dict[str, str]]:
-    """The rows of a table of a tool, by the names of its columns."""
-    head, *rows = [line.split() for line in printed.splitlines() if line.strip()]
-    return [dict(zip(head, row, strict=False)) for row in rows]
 
 
 def transactional(cluster: LocalCluster, name: str) -> Producer:

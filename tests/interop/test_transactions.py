@@ -4,28 +4,35 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.cimpl import KafkaError
 
+from rookery.broker.coordination.internal_topic import partition_for
 from tests.cluster.local import LocalCluster, wait_for
 from tests.interop.aim import aimed_cluster
 from tests.interop.transaction_processes import PYTHON, ClientProcess, words_of
 
 PARTITIONS = 2
+STATE_PARTITIONS = 3
 CLIENTS = (*PYTHON, "java", "franz-go")
 ONE_BY_ONE = (*CLIENTS, "java-version-1")
 """java-version-1: the same client in a cluster whose transaction.version is 1."""
+COME_BACK = tuple(client for client in CLIENTS if client != "kafka-python")
+"""kafka-python 3.0 does not repeat its EndTxn when the coordinator cannot be reached, with Apache Kafka neither."""
 FENCED = re.compile("fenc|epoch|InvalidPidMapping", re.IGNORECASE)
 RECORDS = 10
+LONG_MS = 300_000
+"""No transaction takes as long, however slow the machine and however many clients come first."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     with aimed_cluster(
         3,
-        transaction__state__log__num__partitions="3",
+        transaction__state__log__num__partitions=str(STATE_PARTITIONS),
         transaction__state__log__replication__factor="3",
         transaction__state__log__min__isr="2",
         transaction__abort__timed__out__transaction__cleanup__interval__ms="500",
@@ -64,7 +71,7 @@ class Started:
     def __init__(self, stack: ExitStack, cluster: LocalCluster, client: str) -> None:
         self._stack, self._cluster, self._client = stack, cluster, client
 
-    def producer(self, name: str, timeout_ms: int = 60_000) -> ClientProcess:
+    def producer(self, name: str, timeout_ms: int = LONG_MS) -> ClientProcess:
         return self._started("produce", name, timeout_ms)
 
     def processor(self, name: str, *arguments: object) -> ClientProcess:
@@ -86,12 +93,17 @@ def start(cluster: LocalCluster, client: str) -> Iterator[Started]:
 
 
 def settled(cluster: LocalCluster, topic: str, partitions: int = PARTITIONS) -> bool:
-    """Whether no transaction is open in the topic: the last stable offsets are the high watermarks."""
+    """Whether no transaction is open in the topic: the last stable offsets are the high watermarks. While leaders
+    change nobody knows."""
     ends = []
+    places = [TopicPartition(topic, index) for index in range(partitions)]
     for isolation in ("read_committed", "read_uncommitted"):
         with reader(cluster, topic, isolation, 0) as consumer:
-            places = [TopicPartition(topic, index) for index in range(partitions)]
-            ends.append([consumer.get_watermark_offsets(place, timeout=30) for place in places])
+            try:
+                ends.append([consumer.get_watermark_offsets(place, timeout=30) for place in places])
+            except KafkaException as error:
+                print(f"{topic}, {isolation}: {error}")
+                return False
     return ends[0] == ends[1]
 
 
@@ -146,7 +158,11 @@ def committed(cluster: LocalCluster, group: str, topic: str) -> dict[int, int]:
     with reader(cluster, topic, "read_committed", 0, group) as consumer:
 
         def stable() -> list[TopicPartition] | None:
-            found = consumer.committed([TopicPartition(topic, index) for index in range(PARTITIONS)], timeout=30)
+            try:
+                found = consumer.committed([TopicPartition(topic, index) for index in range(PARTITIONS)], timeout=30)
+            except KafkaException as error:
+                print(f"{group}: {error}")
+                return None
             return None if any(place.error is not None for place in found) else found
 
         found = wait_for(stable, f"stable offsets of {group}")
@@ -158,13 +174,18 @@ def write(cluster: LocalCluster, topic: str, *values: str) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for number, value in enumerate(values):
         producer.produce(topic, value, partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def topic_for(cluster: LocalCluster, client: str, what: str) -> str:
     name = f"{what}-{client}"
     cluster.create_topic(name, PARTITIONS, 3)
     return name
+
+
+def name_in(state: int, name: str) -> str:
+    """A transactional id whose coordinator leads this partition of `__transaction_state`."""
+    return next(each for number in count() if partition_for(each := f"{name}-{number}", STATE_PARTITIONS) == state)
 
 
 # --- the tests ----------------------------------------------------------------------------------------------
@@ -242,6 +263,27 @@ def test_read_process_write(cluster: LocalCluster, client: str, start: Started) 
     assert wait_settled(cluster, target) == sorted(values)
     half = RECORDS // PARTITIONS
     assert committed(cluster, arguments[0], source) == {index: half for index in range(PARTITIONS)}
+
+
+@pytest.mark.row(132, 133)
+@pytest.mark.invariant("T7", "T10")
+def test_the_coordinator_is_killed_in_the_middle(cluster: LocalCluster) -> None:
+    """Clients have a transaction open, all with one coordinator. They commit with the next one and go on."""
+    topic, state = topic_for(cluster, "all", "moved"), 0
+    names = {client: name_in(state, f"moved-{client}") for client in COME_BACK}
+    with ExitStack() as stack:
+        producers = {client: Started(stack, cluster, client).producer(name) for client, name in names.items()}
+        for client, producer in producers.items():
+            producer.do("init", "begin", f"send {topic} 0 {client}-before", f"send {topic} 1 {client}-before", "flush")
+        victim = cluster.leader("__transaction_state", state)
+        cluster.kill(victim)
+        try:
+            for client, producer in producers.items():
+                producer.do("commit", "begin", f"send {topic} 0 {client}-after", "commit")
+        finally:
+            cluster.up()
+    expected = [f"{client}-{when}" for client in COME_BACK for when in ("before", "before", "after")]
+    assert wait_settled(cluster, topic) == sorted(expected)
 
 
 @pytest.mark.row(132, 134)

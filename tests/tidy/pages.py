@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are generated from the code: ``make docs``."""
+"""Writes what is generated from the code, the pages of docs/ and the types of the blocking clients: ``make docs``."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -15,6 +15,8 @@ from rookery.core.config.options import Option, Settings, as_text
 from rookery.core.metrics import Family, Metrics
 from rookery.core.wire.served import Served
 from tests.rows import page_with_tests
+from tests.tidy import faces
+from tests.tidy.cli_page import page as cli_page
 from tests.tidy.source import ROOT
 
 
@@ -131,6 +133,8 @@ def metrics() -> str:
 
 
 PAGES: dict[Path, Callable[[], str]] = {
+    faces.PATH: faces.text,
+    ROOT / "docs" / "cli.md": cli_page,
     ROOT / "docs" / "configuration.md": configuration,
     ROOT / "docs" / "features.md": partial(page_with_tests, "row"),
     ROOT / "docs" / "invariants.md": partial(page_with_tests, "invariant"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FOLDERS = ("core", "proto", "controller", "broker", "client")
+FOLDERS = ("core", "proto", "controller", "broker", "client", "testing")
 
 
 def files(*folders: str) -> Iterator[Path]:

@@ -7,7 +7,7 @@ from tests.tidy.source import ROOT, files
 
 PAGES = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"}
 FILES = {".dockerignore", ".gitignore", "Makefile", "pyproject.toml", *PAGES}
-FOLDERS = {".ci", "broker", "client", "controller", "core", "deploy", "docs", "proto", "src", "tests"}
+FOLDERS = {".ci", "broker", "client", "controller", "core", "deploy", "docs", "proto", "src", "testing", "tests"}
 LINES_MAX = 600
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home/\w+)/")
 
@@ -38,7 +38,7 @@ def test_no_machines_paths() -> None:
 
 def test_the_package_is_made_of_links_to_the_top_level_folders() -> None:
     package = ROOT / "src" / "rookery"
-    for folder in ("core", "proto", "broker", "controller", "client"):
+    for folder in ("core", "proto", "broker", "controller", "client", "testing"):
         assert (package / folder).is_symlink()
         assert (package / folder).resolve() == ROOT / folder
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cluster.history import History
+from rookery.testing.history import History
 
 
 def clean() -> History:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from tests import needs
+from tests.building import one_builder
 
 SOURCES = Path(__file__).parent
 BUILT = SOURCES.parents[2] / "build" / "java"
@@ -21,6 +22,7 @@ def command(program: str, sources: Path = SOURCES) -> list[str]:
     return [java, "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{folder}/lib/*", program]
 
 
+@one_builder()
 def _compiled(sources: Path, mvn: str, javac: str) -> Path:
     files = [sources / "pom.xml", *sorted(sources.glob("*.java"))]
     folder = BUILT / hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]

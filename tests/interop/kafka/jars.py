@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from tests import needs
+from tests.building import one_builder
 
 POM = Path(__file__).parent / "pom.xml"
 BUILT = Path(__file__).parents[3] / "build" / "kafka"
@@ -25,6 +26,12 @@ def compiled(program: str) -> list[str]:
     java, javac = needs.command("java", "Apache Kafka is one of the peers"), needs.command("javac", "part of a JDK")
     jars = _fetched(needs.command("mvn", "it fetches Apache Kafka"))
     source = POM.parent / f"{program}.java"
+    folder = _built(javac, source, jars)
+    return [java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{jars}/*", program]
+
+
+@one_builder()
+def _built(javac: str, source: Path, jars: Path) -> Path:
     folder = BUILT.parent / "kafka-programs" / hashlib.sha256(POM.read_bytes() + source.read_bytes()).hexdigest()[:16]
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -34,9 +41,10 @@ def compiled(program: str) -> list[str]:
             if done.returncode != 0:
                 raise RuntimeError(f"{' '.join(words)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
             os.replace(f"{scratch}/made", folder)
-    return [java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{jars}/*", program]
+    return folder
 
 
+@one_builder()
 def _fetched(mvn: str) -> Path:
     folder = BUILT / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
     if not folder.exists():

@@ -1,38 +1,20 @@
 """kafka-go, by a small program that is compiled under build/."""
 
 import json
-import os
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from tests import needs
+from tests.interop.go_programs import go_program
 from tests.interop.peers.peer import BASE_MS, PATIENCE_S, RECORDS, Seen
-
-SOURCES = Path(__file__).parents[1] / "go"
-BUILT = Path(__file__).parents[3] / "build" / "go" / "topics"
-COMPILE_S = 300
-
-
-@cache
-def program() -> str:
-    """The compiled program; Go itself sees whether anything has changed."""
-    go = needs.command("go", "kafka-go is one of the clients")
-    BUILT.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GOFLAGS": "-mod=mod -buildvcs=false"}
-    words = [go, "build", "-o", str(BUILT), "./topics"]
-    subprocess.run(words, cwd=SOURCES, check=True, env=environment, timeout=COMPILE_S)
-    return str(BUILT)
 
 
 def run(*words: object) -> list[dict[str, Any]]:
     """What the program says, line by line."""
     done = subprocess.run(
-        [program(), *map(str, words)], capture_output=True, text=True, check=False, timeout=2 * PATIENCE_S
+        [go_program("topics"), *map(str, words)], capture_output=True, text=True, check=False, timeout=2 * PATIENCE_S
     )
     if done.returncode != 0:
         raise RuntimeError(f"kafka-go, {words[0]}: {done.stderr[-2000:]}")
@@ -71,7 +53,7 @@ class Started:
 
     def __init__(self, words: tuple[object, ...]) -> None:
         self.said: list[dict[str, Any]] = []
-        self.process = subprocess.Popen([program(), *map(str, words)], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([go_program("topics"), *map(str, words)], stdout=subprocess.PIPE, text=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

@@ -30,7 +30,16 @@ TOOLS = {
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
 }
+
+
+def table(printed: str) -> list[dict[str, str]]:
+    """The rows of a table of a tool, by the names of its columns."""
+    head, *rows = [line.split() for line in printed.splitlines() if line.strip()]
+    return [dict(zip(head, row, strict=False)) for row in rows]
 
 
 class Done(NamedTuple):

@@ -9,11 +9,13 @@ from tests.tidy.source import ROOT
 
 DEPLOY = ROOT / "deploy"
 FILES = ("compose.yaml", "compose.dedicated.yaml")
-VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
+SECURE = "compose.secure.yaml"
+VARIABLE = re.compile(r"\$\{(\w+):([-?])([^}]*)\}")
 
 
 def read(name: str) -> dict[str, Any]:
-    text = VARIABLE.sub(lambda found: found[2], (DEPLOY / name).read_text())
+    """What has no default, since it is a secret, has its own name for a value."""
+    text = VARIABLE.sub(lambda found: found[3] if found[2] == "-" else found[1], (DEPLOY / name).read_text())
     return dict(yaml.safe_load(text))
 
 

@@ -10,7 +10,6 @@ from rookery.client.cli.__main__ import main
 from rookery.core.config import node as keys
 from rookery.core.config.listeners import listeners_of
 from rookery.core.config.loading import Loaded
-from rookery.core.config.options import ConfigError
 
 SERVICE = {
     "KAFKA_ADVERTISED_LISTENERS": (
@@ -73,9 +72,9 @@ def test_a_folder_that_knows_its_cluster_keeps_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.row(147)
-def test_asking_for_access_control_refuses_to_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"allow\.everyone\.if\.no\.acl\.found='false' cannot be used"):
-        started(tmp_path, KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND="false")
+def test_access_control_without_super_users_is_warned_of(tmp_path: Path) -> None:
+    notes = started(tmp_path, KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND="false").warnings
+    assert any("super.users is empty" in note for note in notes)
 
 
 @pytest.mark.row(154)
@@ -104,11 +103,11 @@ def test_the_root_level() -> None:
 
 
 @pytest.mark.row(147)
-def test_the_command_says_what_is_missing(
+def test_an_authorizer_that_does_not_exist_here_stops_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, value in {**SERVICE, "KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND": "false"}.items():
+    for name, value in {**SERVICE, "KAFKA_AUTHORIZER_CLASS_NAME": "com.example.Mine"}.items():
         monkeypatch.setenv(name, value)
     assert main(["node", "--set", f"log.dirs={tmp_path}"]) == EXIT_CONFIG
-    assert "ACLs, and they are not supported yet" in capsys.readouterr().err
+    assert "StandardAuthorizer" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

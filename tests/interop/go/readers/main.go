@@ -1,10 +1,10 @@
 // What kafka-go's Reader does with a consumer group, one JSON object per line.
 //
-//	interop limits BOOTSTRAP GROUP TOPIC            what a Reader with a GroupID refuses, and how its Close leaves the group
-//	interop read BOOTSTRAP GROUP TOPIC COUNT        ReadMessage COUNT times: each read commits
-//	interop fetch BOOTSTRAP GROUP TOPIC COUNT       FetchMessage COUNT times, then commit the newest of each partition only
-//	interop interval BOOTSTRAP GROUP TOPIC COUNT    as read, with CommitInterval 1 s
-//	interop member BOOTSTRAP GROUP TOPIC            read until stdin ends
+//	readers limits BOOTSTRAP GROUP TOPIC            what a Reader with a GroupID refuses, and how its Close leaves the group
+//	readers read BOOTSTRAP GROUP TOPIC COUNT        ReadMessage COUNT times: each read commits
+//	readers fetch BOOTSTRAP GROUP TOPIC COUNT       FetchMessage COUNT times, then commit the newest of each partition only
+//	readers interval BOOTSTRAP GROUP TOPIC COUNT    as read, with CommitInterval 1 s
+//	readers member BOOTSTRAP GROUP TOPIC            read until stdin ends
 package main
 
 import (

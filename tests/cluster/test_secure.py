@@ -1,0 +1,299 @@
+"""`rookery up --secure`: three nodes with TLS, SCRAM and an authorizer, and clients of others that get in or do not."""
+
+import asyncio
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.helpers import create_ssl_context
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kafka import KafkaConsumer, KafkaProducer
+
+from rookery.client.local import launcher
+from rookery.client.local.cluster_file import SECURITY_FOLDER
+from rookery.core.config.loading import read_properties
+from tests.cluster.local import wait_for
+
+TOPIC = "hello"
+RECORDS = 100
+AT_ONCE_S = 8.0
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+AIOKAFKA = """
+import asyncio
+from aiokafka import AIOKafkaProducer
+from aiokafka.helpers import create_ssl_context
+async def main():
+    await AIOKafkaProducer(
+        bootstrap_servers="{bootstrap}", security_protocol="SASL_SSL", sasl_mechanism="{mechanism}",
+        ssl_context=create_ssl_context(cafile="{authority}"), sasl_plain_username="admin", sasl_plain_password="wrong",
+    ).start()
+asyncio.run(main())
+"""
+
+
+class Secure:
+    """A running secure cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = launcher.bring_up(
+            launcher.UpRequest(folder, 3, 0, {"connections.max.reauth.ms": "3000"}, False, secure=True), print
+        )
+        self.properties = read_properties((folder / "librdkafka.properties").read_text())
+
+    def librdkafka(self, **other: str) -> dict[str, Any]:
+        return {**self.properties, "log_level": 0, **{key.replace("_", "."): value for key, value in other.items()}}
+
+    def python(self) -> dict[str, Any]:
+        """The same for clients in pure Python."""
+        return {
+            "bootstrap_servers": self.file.bootstrap.split(","),
+            "security_protocol": "SASL_SSL",
+            "sasl_plain_username": self.properties["sasl.username"],
+            "sasl_plain_password": self.properties["sasl.password"],
+        }
+
+    def secrets(self) -> list[str]:
+        passwords = (self.folder / SECURITY_FOLDER / "passwords.properties").read_text()
+        return list(read_properties(passwords).values())
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Secure]:
+    folder = Path(tempfile.mkdtemp(prefix="rookery-secure-"))
+    try:
+        running = Secure(folder)
+        admin = AdminClient(running.librdkafka())
+        admin.create_topics([NewTopic(TOPIC, 3, 3)])[TOPIC].result(30)
+        yield running
+    finally:
+        launcher.bring_down(folder, print)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def rookery(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rookery.client.cli", *arguments],
+        input=stdin, capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka_writes_and_reads_replicated_records(cluster: Secure, mechanism: str) -> None:
+    config = cluster.librdkafka(sasl_mechanism=mechanism)
+    producer = Producer({**config, "acks": "all"})
+    outcomes: list[object] = []
+    for number in range(RECORDS):
+        producer.produce(TOPIC, f"{mechanism} {number}".encode(), on_delivery=lambda e, _: outcomes.append(e))
+    producer.flush(30)
+    assert outcomes == [None] * RECORDS
+    consumer = Consumer({**config, "group.id": f"readers {mechanism}", "auto.offset.reset": "earliest"})
+    consumer.subscribe([TOPIC])
+    found: set[bytes] = set()
+    deadline = monotonic() + 60
+    while len(found) < RECORDS and monotonic() < deadline:
+        values = (message.value() or b"" for message in consumer.consume(RECORDS, 1.0) if not message.error())
+        found |= {value for value in values if value.startswith(mechanism.encode())}
+    consumer.close()
+    assert len(found) == RECORDS
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize(("user", "password"), [("admin", "wrong"), ("nobody", "wrong")])
+def test_librdkafka_is_told_at_once_of_a_wrong_password(cluster: Secure, user: str, password: str) -> None:
+    errors: list[KafkaError] = []
+    config = {**cluster.librdkafka(sasl_username=user, sasl_password=password), "error_cb": errors.append}
+    admin = AdminClient(config)
+    begun = monotonic()
+    while not errors and monotonic() - begun < AT_ONCE_S:
+        admin.poll(0.1)
+    assert errors[0].code() == KafkaError._AUTHENTICATION
+    assert "invalid credentials with SASL mechanism" in errors[0].str()
+
+
+def test_without_tls_or_without_sasl_nobody_gets_in(cluster: Secure) -> None:
+    for protocol in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT"):
+        admin = AdminClient(cluster.librdkafka(security_protocol=protocol))
+        with pytest.raises(KafkaException):
+            admin.list_topics(timeout=2)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_aiokafka(cluster: Secure, mechanism: str) -> None:
+    context = create_ssl_context(cafile=cluster.properties["ssl.ca.location"])
+    common = {**cluster.python(), "bootstrap_servers": cluster.file.bootstrap, "ssl_context": context}
+    async with AIOKafkaProducer(**common, sasl_mechanism=mechanism) as producer:
+        sent = await producer.send_and_wait(TOPIC, mechanism.encode(), partition=0)
+        await asyncio.sleep(4)  # longer than a session: it connects anew
+        await producer.send_and_wait(TOPIC, mechanism.encode(), partition=0)
+    async with AIOKafkaConsumer(TOPIC, **common, sasl_mechanism=mechanism, auto_offset_reset="earliest") as consumer:
+        record = await asyncio.wait_for(consumer.getone(), 30)
+        assert record.value is not None
+    assert sent.offset >= 0
+    program = AIOKAFKA.format(
+        bootstrap=cluster.file.bootstrap, authority=cluster.properties["ssl.ca.location"], mechanism=mechanism
+    )
+    assert "SaslAuthenticationFailed" in await asyncio.to_thread(failure_of, program)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python(cluster: Secure, mechanism: str) -> None:
+    common = {**cluster.python(), "ssl_cafile": cluster.properties["ssl.ca.location"], "sasl_mechanism": mechanism}
+    producer = KafkaProducer(**common)
+    assert producer.send(TOPIC, mechanism.encode(), partition=1).get(30).offset >= 0
+    producer.close()
+    consumer = KafkaConsumer(TOPIC, **common, auto_offset_reset="earliest", consumer_timeout_ms=30_000)
+    assert next(iter(consumer)).value is not None
+    consumer.close()
+    wrong = {**common, "sasl_plain_password": "wrong", "bootstrap_timeout_ms": 3000}
+    assert "KafkaTimeoutError" in failure_of(f"from kafka import KafkaProducer; KafkaProducer(**{wrong!r})")
+
+
+def failure_of(program: str) -> str:
+    """What a program that fails prints. A process of its own: clients that are refused leave sockets open."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    return done.stderr
+
+
+def test_commands_take_both_files(cluster: Secure) -> None:
+    for name in ("client.properties", "librdkafka.properties"):
+        config = ["--command-config", str(cluster.folder / name)]
+        listed = rookery("topic", "list", "-o", "name", *config)
+        assert listed.returncode == 0, listed.stderr
+        assert TOPIC in listed.stdout.split()
+        quorum = rookery("quorum", "status", "--controllers", cluster.file.nodes[0].grpc, *config)
+        assert "leader" in quorum.stdout, quorum.stderr
+    refused = rookery("topic", "list", "--bootstrap", cluster.file.bootstrap)
+    assert refused.returncode != 0
+
+
+def test_files_with_secrets_are_for_their_owner_and_logs_have_none(cluster: Secure) -> None:
+    private = [
+        cluster.folder / "client.properties",
+        cluster.folder / "librdkafka.properties",
+        *(cluster.folder / SECURITY_FOLDER).iterdir(),
+        *cluster.folder.glob("node-*/node.properties"),
+        *cluster.folder.glob("node-*/first-users.json"),
+        *cluster.folder.glob("node-*/__cluster_metadata-0/*.log"),
+    ]
+    assert len(private) > 10
+    for path in private:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    for text in (*cluster.folder.glob("node-*/node.log"), cluster.folder / "cluster.json"):
+        for secret in cluster.secrets():
+            assert secret not in text.read_text(), text
+
+
+def test_options_do_not_show_secrets(cluster: Secure) -> None:
+    admin = AdminClient(cluster.librdkafka())
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1")
+    described: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(30)
+    shown = "".join(str(entry.value) for entry in described.values())
+    assert not any(secret in shown for secret in cluster.secrets())
+    assert str(described["ssl.keystore.location"].value).endswith("node-1.pem")
+    login = described["listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config"]
+    assert login.is_sensitive
+    assert not login.value
+
+
+def test_users_are_made_and_need_rights(cluster: Secure) -> None:
+    admin = AdminClient(cluster.librdkafka())
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    made = UserScramCredentialUpsertion("ann", info, b"pw of ann")
+    admin.alter_user_scram_credentials([made])["ann"].result(30)
+    asked: Any = admin.describe_user_scram_credentials(["ann"])
+    (held,) = asked["ann"].result(30).scram_credential_infos
+    assert held.mechanism == ScramMechanism.SCRAM_SHA_256
+    ann = cluster.librdkafka(sasl_mechanism="SCRAM-SHA-256", sasl_username="ann", sasl_password="pw of ann")
+
+    def knows_nothing() -> bool:
+        return TOPIC not in AdminClient(ann).list_topics(timeout=10).topics
+
+    wait_for(knows_nothing, "ann to get in on all nodes")
+    producer = Producer({**ann, "message.timeout.ms": 10_000})
+    outcomes: list[KafkaError | None] = []
+    producer.produce(TOPIC, b"x", on_delivery=lambda error, _: outcomes.append(error))
+    producer.flush(15)
+    assert outcomes[0] is not None
+    assert outcomes[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    gone = UserScramCredentialDeletion("ann", ScramMechanism.SCRAM_SHA_256)
+    admin.alter_user_scram_credentials([gone])["ann"].result(30)
+
+
+def test_a_store_that_cannot_be_read_is_refused(cluster: Secure) -> None:
+    admin = AdminClient(cluster.librdkafka())
+    option = ConfigEntry(
+        "listener.name.sasl_ssl.ssl.keystore.location", "/nonexistent", incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[option])
+    with pytest.raises(KafkaException, match="the file cannot be read"):
+        admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def reloaded(log: Path) -> bool:
+    return "tls.reloaded" in log.read_text()
+
+
+@pytest.mark.row(149)
+def test_certificates_of_all_nodes_are_exchanged_under_load(cluster: Secure) -> None:
+    outcomes: list[object] = []
+    producer = Producer({**cluster.librdkafka(), "acks": "all"})
+
+    def send(count: int) -> None:
+        for number in range(count):
+            producer.produce(TOPIC, str(number).encode(), on_delivery=lambda error, _: outcomes.append(error))
+            producer.poll(0.005)
+
+    admin = AdminClient(cluster.librdkafka())
+    for node in cluster.file.nodes:
+        send(50)
+        own = cluster.folder / SECURITY_FOLDER / f"node-{node.id}.pem"
+        copy = own.with_name(f"node-{node.id}-again.pem")
+        copy.write_bytes(own.read_bytes())
+        copy.chmod(0o600)
+        resource = ConfigResource(
+            ConfigResource.Type.BROKER,
+            str(node.id),
+            incremental_configs=[
+                ConfigEntry(
+                    "listener.name.sasl_ssl.ssl.keystore.location",
+                    str(copy),
+                    incremental_operation=AlterConfigOpType.SET,
+                )
+            ],
+        )
+        admin.incremental_alter_configs([resource])[resource].result(30)
+        wait_for(partial(reloaded, Path(node.data) / "node.log"), f"node {node.id} to read its certificate again")
+        send(50)
+    producer.flush(30)
+    assert outcomes == [None] * 300
+
+
+def test_a_second_start_is_secure_too_and_a_plain_cluster_is_not_made_secure(cluster: Secure, tmp_path: Path) -> None:
+    again = launcher.bring_up(launcher.UpRequest(cluster.folder, None, None, {}, False), print)
+    assert again.secure
+    assert [node.pid for node in again.nodes] == [node.pid for node in cluster.file.nodes]
