@@ -1,0 +1,1 @@
+"""Programs of docs/client.md, run by tests/cluster/test_client_examples.py."""
