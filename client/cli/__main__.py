@@ -9,7 +9,7 @@ import importlib
 import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rookery import __version__
 from rookery.client.errors import CliError
@@ -52,14 +52,17 @@ class Parser(argparse.ArgumentParser):
     """Says which word comes nearest to one that it does not know."""
 
     def error(self, message: str) -> NoReturn:
-        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         option = UNKNOWN_OPTION.search(message)
-        if choice is not None:
-            message = message[: choice.start()] + f"there is no {choice[1]!r}"
-            message += nearest(choice[1], re.findall(r"'([^']*)'", choice[2])) or f" (choose from {choice[2]})"
-        elif option is not None:
+        if option is not None:
             message += nearest(option[1], sorted(self.options()))
         super().error(message)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Instead of argparse's own words, which differ between releases of Python."""
+        words = [str(each) for each in action.choices or ()]
+        if action.choices is not None and value not in action.choices:
+            near = nearest(str(value), words) or f" (choose from {', '.join(words)})"
+            raise argparse.ArgumentError(action, f"there is no {value!r}{near}")
 
     def options(self) -> set[str]:
         """Of this parser and all below it."""

@@ -139,3 +139,14 @@ def test_only_tests_use_what_is_made_for_tests() -> None:
         if module.startswith("rookery.core.testing")
     ]
     assert wrong == []
+
+
+def test_unit_tests_that_need_spark_are_in_their_folder() -> None:
+    """The unit suite also runs in the image, which has no Spark, without that folder."""
+    needing = [
+        path
+        for path in files("tests/unit")
+        if any(name.split(".")[0] == "pyspark" or name.startswith("rookery.client.spark") for name in imports(path))
+    ]
+    assert needing
+    assert {path for path in needing if not path.is_relative_to("tests/unit/client/spark")} == set()

@@ -79,6 +79,7 @@ def test_a_handler_that_fails_is_called_again() -> None:
     handle(record(1))
     handle(record(1))
     assert calls == [1, 1]
+    store.close()
 
 
 def test_threads_and_identities_of_the_sender() -> None:
@@ -98,6 +99,7 @@ def test_threads_and_identities_of_the_sender() -> None:
     handle(record(9))
     assert len(effects) == 2
     assert effects[-1] == 9
+    store.close()
 
 
 def test_old_marks_are_forgotten() -> None:
@@ -109,3 +111,4 @@ def test_old_marks_are_forgotten() -> None:
         store.add(f"new-{number}")
     assert not store.has("old")
     assert store.has("new-0")
+    store.close()
