@@ -15,8 +15,7 @@ from rookery.client.options import (
 )
 from rookery.core.config.options import ConfigError
 from rookery.core.net import client_properties
-from rookery.core.net.security import Sasl, Security
-from rookery.core.security.oauthbearer import OAuthBearerClient
+from rookery.core.net.security import Security
 
 
 def security_of(client: str, settings: Settings) -> Security:
@@ -49,6 +48,9 @@ def _with_token(client: str, given: dict[str, str], token: Any) -> Security:
         raise ConfigurationError(
             f"{client}: OAUTHBEARER needs sasl_oauthbearer_token", "sasl.oauthbearer.token"
         )
+    from rookery.core.net.sasl import Sasl
+    from rookery.core.security.oauthbearer import OAuthBearerClient
+
     below = {key: value for key, value in given.items() if not key.startswith("sasl.")}
     below["security.protocol"] = given["security.protocol"].removeprefix("SASL_")
     transport = client_properties.security_of(below)

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from rookery.client.errors import CliError
-from rookery.core.config.loading import read_overrides
 from rookery.core.config.options import ConfigError
+from rookery.core.config.properties import read_overrides
 from rookery.testing.serving import serve
 
 

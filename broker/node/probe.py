@@ -15,8 +15,9 @@ from pathlib import Path
 
 from rookery.core.config import node, security
 from rookery.core.config.listeners import parse_address
-from rookery.core.config.loading import load, read_environment, read_properties
+from rookery.core.config.loading import load, read_environment
 from rookery.core.config.options import ConfigError, Settings
+from rookery.core.config.properties import read_properties
 
 TIMEOUT_S = 8.0
 PAGE = "/readyz"

@@ -21,7 +21,8 @@ from rookery.core.config.listeners import Listener, Listeners
 from rookery.core.config.options import HIDDEN, ConfigError, Settings
 from rookery.core.config.security import of_listener, own_of_listener, ssl_texts
 from rookery.core.metadata.image import Image
-from rookery.core.net.security import NONCE_BYTES, PLAINTEXT, Sasl, Security, Transport, exchange_of
+from rookery.core.net.sasl import NONCE_BYTES, Sasl, exchange_of
+from rookery.core.net.security import PLAINTEXT, Security, Transport
 from rookery.core.net.tls import client_context, read_tls
 from rookery.core.security import credentials, jaas
 from rookery.core.security.oauthbearer import OAUTHBEARER, KeyRefresh, TokenRules

@@ -14,9 +14,10 @@ from rookery.broker.node.security_checks import check_security
 from rookery.core.config import node
 from rookery.core.config import node as keys
 from rookery.core.config.listeners import Endpoint, listeners_of
-from rookery.core.config.loading import Loaded, load, read_environment, read_overrides, read_properties
+from rookery.core.config.loading import Loaded, load, read_environment
 from rookery.core.config.node import metadata_log_dir
 from rookery.core.config.options import ConfigError, Settings
+from rookery.core.config.properties import read_overrides, read_properties
 from rookery.core.ids import id_text, new_id
 from rookery.core.log.ownership import META_PROPERTIES
 

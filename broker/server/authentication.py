@@ -32,8 +32,9 @@ from rookery.core.wire.api import Api
 from rookery.core.wire.apis.api_versions import API_VERSIONS
 from rookery.core.wire.apis.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from rookery.core.wire.apis.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeResponse
-from rookery.core.wire.header import read_request_fields, response_frame
+from rookery.core.wire.header import response_frame
 from rookery.core.wire.primitives import Buffer, WireError
+from rookery.core.wire.request_header import read_request_fields
 
 RECEIVE_BYTES_MAX = 524_288
 """Default of ``sasl.server.max.receive.size``."""

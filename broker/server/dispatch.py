@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from rookery.broker.server.client import Call, Client
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics, RouteMetrics
-from rookery.core.wire.header import read_request_fields
 from rookery.core.wire.primitives import Buffer, WireError
+from rookery.core.wire.request_header import read_request_fields
 from rookery.core.wire.served import Served
 
 PRODUCE_KEY = 0

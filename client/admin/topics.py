@@ -14,7 +14,6 @@ from rookery.client.admin.types import (
     ReplicaSize,
     TopicDescription,
 )
-from rookery.client.reader import decode, fetch_partition
 from rookery.client.types import TopicPartition
 from rookery.core.errors import ElectionNotNeededError, KafkaError, UnknownTopicOrPartitionError, error_for
 from rookery.core.net.cluster import Node, TopicView, check
@@ -62,9 +61,7 @@ from rookery.core.wire.apis.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from rookery.core.wire.batch import Buffer
 from rookery.core.wire.primitives import NO_UUID
-from rookery.core.wire.records import batches, read_records, verify
 
 LATEST = -1
 EARLIEST = -2
@@ -74,8 +71,6 @@ UNCLEAN = 1
 TO_THE_END = -1
 MAX_TIMESTAMP_VERSION = 7
 CLIENT_REPLICA = -1
-ONE_BATCH_BYTES = 1
-"""A broker returns one whole batch at least."""
 
 
 def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -265,22 +260,15 @@ class TopicCalls(Calls):
 
     async def timestamp_at(self, place: TopicPartition, offset: int) -> int:
         """The time (ms) of the first record at or after an offset; -1 if there is none."""
+        from rookery.client.admin.records import timestamp_at
 
-        async def attempt() -> int:
-            data = await fetch_partition(self._cluster, *place, offset, bytes_max=ONE_BATCH_BYTES, wait_ms=0)
-            records, _ = decode(data.records or b"", offset)
-            return records[0].timestamp if records else -1
-
-        return await self._retrying(attempt)
+        return await self._retrying(lambda: timestamp_at(self._cluster, place, offset))
 
     async def describe_record(self, place: TopicPartition, offset: int) -> RecordDescription | None:
         """The record at an offset; None if there is none any more (compaction), or none yet that is committed."""
+        from rookery.client.admin.records import record_at
 
-        async def attempt() -> RecordDescription | None:
-            data = await fetch_partition(self._cluster, *place, offset, bytes_max=ONE_BATCH_BYTES, wait_ms=0)
-            return described_record(data.records or b"", offset)
-
-        return await self._retrying(attempt)
+        return await self._retrying(lambda: record_at(self._cluster, place, offset))
 
     async def alter_reassignments(self, replicas: Mapping[TopicPartition, Sequence[int] | None]) -> None:
         """Give partitions other replicas; None cancels what is under way."""
@@ -348,30 +336,6 @@ class TopicCalls(Calls):
         request = DescribeLogDirsRequest(topics=wanted)
         nodes = await self._nodes() if brokers is None else list(brokers)
         return {node: _log_dirs(await self._ask_node(node, DESCRIBE_LOG_DIRS, request)) for node in nodes}
-
-
-def described_record(data: Buffer, offset: int) -> RecordDescription | None:
-    """The record at `offset` among fetched batches."""
-    for start, header in batches(data, partial_end=True):
-        if not header.base_offset <= offset <= header.last_offset:
-            continue
-        verify(data, start, header)
-        for record in read_records(data, start):
-            if record.offset == offset:
-                return RecordDescription(
-                    offset,
-                    record.timestamp,
-                    header.log_append_time,
-                    header.partition_leader_epoch,
-                    header.base_offset,
-                    header.last_offset,
-                    header.producer_id,
-                    header.transactional,
-                    header.control,
-                    None if record.key is None else bytes(record.key),
-                    len(record.value or b""),
-                )
-    return None
 
 
 def _described(view: TopicView) -> TopicDescription:

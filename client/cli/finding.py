@@ -10,8 +10,8 @@ from rookery.client.cli.contexts import contexts_path, read_contexts
 from rookery.client.errors import CliError, UsageError
 from rookery.client.local import cluster_file
 from rookery.client.local.cluster_file import ClusterFile, DamagedClusterFileError
-from rookery.core.config.loading import read_properties
 from rookery.core.config.options import ConfigError
+from rookery.core.config.properties import read_properties
 
 FOLDER = ".rookery"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"

@@ -21,8 +21,8 @@ from rookery.client.cli.common import (
 from rookery.client.cli.places import chosen, instant_ms, read_offsets, trim_target
 from rookery.client.errors import CliError, NotFoundError, UsageError
 from rookery.client.types import TopicPartition
-from rookery.core.config.loading import read_overrides
 from rookery.core.config.options import ConfigError
+from rookery.core.config.properties import read_overrides
 from rookery.core.net.cluster import Cluster, TopicView
 
 

@@ -16,8 +16,8 @@ from rookery.client.errors import CliError, NotFoundError, UnhealthyError, Usage
 from rookery.client.local import launcher
 from rookery.client.local.cluster_file import CLIENT_PROPERTIES, ClusterFile, RunningNode
 from rookery.client.local.security import LIBRDKAFKA_PROPERTIES
-from rookery.core.config.loading import read_overrides
 from rookery.core.config.options import ConfigError
+from rookery.core.config.properties import read_overrides
 
 DEFAULT_FOLDER = finding.FOLDER
 STATUS_INTERVAL_S = 1.0

@@ -20,8 +20,9 @@ from rookery.client.local import cluster_file, processes
 from rookery.client.local.cluster_file import SECURITY_FOLDER, ClusterFile, RunningNode
 from rookery.client.local.security import LIBRDKAFKA_PROPERTIES, LocalSecurity, write_private
 from rookery.client.local.shape import HOST, HTTP_STEP, NODES_MAX, NodePlan, Shape, controllers_for
-from rookery.core.config.loading import load, read_properties
+from rookery.core.config.loading import load
 from rookery.core.config.options import ConfigError
+from rookery.core.config.properties import read_properties
 from rookery.core.ids import id_text, new_id
 
 READY_TIMEOUT_S = 60.0

@@ -25,7 +25,7 @@ from cryptography.x509.oid import NameOID
 from rookery.client.local.cluster_file import CLIENT_PROPERTIES, SECURITY_FOLDER
 from rookery.client.local.shape import CONTROLLER, HOST, NodePlan
 from rookery.core import first_users
-from rookery.core.config.loading import properties_text, read_properties
+from rookery.core.config.properties import properties_text, read_properties
 from rookery.core.net.tls import ADMIN_NAME, NODE_NAME
 from rookery.core.security.jaas import SCRAM_MODULE
 from rookery.core.security.scram import ITERATIONS_MIN, AddScram, ScramMechanism

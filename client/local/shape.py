@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from rookery.core.config.loading import properties_text
+from rookery.core.config.properties import properties_text
 
 HOST = "127.0.0.1"
 CONTROLLER = "CONTROLLER"

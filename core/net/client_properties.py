@@ -2,16 +2,14 @@
 
 Files written for either are taken as they are: ``sasl.jaas.config`` or ``sasl.username`` and ``sasl.password``,
 ``ssl.truststore.location`` or ``ssl.ca.location``, and so on. Keys of security that are not known are refused.
+What only secured connections need is imported when there is one: a command without is quicker.
 """
 
 from collections.abc import Mapping
+from ssl import SSLContext
 
 from rookery.core.config.options import HIDDEN, ConfigError
-from rookery.core.net.security import PLAINTEXT, Sasl, Security, Transport, exchange_of
-from rookery.core.net.tls import client_context, read_tls
-from rookery.core.security.jaas import JaasError, check_module, parse, plain_login, scram_login
-from rookery.core.security.sasl import PLAIN, SaslError
-from rookery.core.security.scram import ScramMechanism
+from rookery.core.net.security import PLAINTEXT, Security, Transport
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 RENAMED = {
@@ -61,9 +59,20 @@ def security_of(properties: Mapping[str, str]) -> Security:
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise ConfigError("security.protocol", protocol, f"one of {', '.join(PROTOCOLS)} is needed")
-    context = client_context(read_tls(_stores(given))) if protocol.endswith("SSL") else None
-    if not protocol.startswith("SASL"):
-        return PLAINTEXT if context is None else Transport(context)
+    if protocol == "PLAINTEXT":
+        return PLAINTEXT
+    context = None
+    if protocol.endswith("SSL"):
+        from rookery.core.net.tls import client_context, read_tls
+
+        context = client_context(read_tls(_stores(given)))
+    return Transport(context) if protocol == "SSL" else _with_sasl(given, context)
+
+
+def _with_sasl(given: Mapping[str, str], context: SSLContext | None) -> Security:
+    from rookery.core.net.sasl import Sasl, exchange_of
+    from rookery.core.security.sasl import SaslError
+
     mechanism = given.get("sasl.mechanism", "GSSAPI")
     user, password = _login(given, mechanism)
     try:
@@ -96,6 +105,10 @@ def _login(given: Mapping[str, str], mechanism: str) -> tuple[str, str]:
     text = given.get("sasl.jaas.config", "")
     if not text:
         return given.get("sasl.username", ""), given.get("sasl.password", "")
+    from rookery.core.security.jaas import JaasError, check_module, parse, plain_login, scram_login
+    from rookery.core.security.sasl import PLAIN
+    from rookery.core.security.scram import ScramMechanism
+
     try:
         login = parse(text)
         check_module(login, mechanism)

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from ssl import SSLContext
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rookery.core.net.tls_listener import TlsDoor, TlsListening
+if TYPE_CHECKING:
+    from rookery.core.net.tls_listener import TlsDoor
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 Address = tuple[str, int]
@@ -33,7 +34,7 @@ class Network(Protocol):
         host: str,
         port: int,
         backlog: int = 50,
-        tls: TlsDoor | None = None,
+        tls: "TlsDoor | None" = None,
     ) -> Listening: ...
 
 
@@ -65,9 +66,11 @@ class SocketNetwork:
         host: str,
         port: int,
         backlog: int = 50,
-        tls: TlsDoor | None = None,
+        tls: "TlsDoor | None" = None,
     ) -> Listening:
         if tls is not None:
+            from rookery.core.net.tls_listener import TlsListening  # clients do without
+
             listening = TlsListening(factory, tls)
             await listening.open(host, port, backlog)
             return listening

@@ -11,7 +11,7 @@ from typing import Any
 
 from kio.serial import entity_reader, entity_writer
 
-from rookery.core.wire.apis import ALL
+from rookery.core.wire.api_table import ALL
 from tests.bench import hand_codec
 from tests.bench.wire_samples import Sample, builder, samples
 from tests.golden.wire import peers

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from rookery.core.wire.api import Api
-from rookery.core.wire.apis import ALL, api_versions, fetch, heartbeat, metadata, offset_commit, produce
+from rookery.core.wire.api_table import ALL
+from rookery.core.wire.apis import api_versions, fetch, heartbeat, metadata, offset_commit, produce
 from rookery.core.wire.schema import Struct
 from rookery.core.wire.served import Served, api_versions_response
 

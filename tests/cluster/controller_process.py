@@ -23,8 +23,8 @@ from rookery.controller.writer import Prepared
 from rookery.core import event_logging
 from rookery.core.clock import SystemClock
 from rookery.core.config import node as keys
-from rookery.core.config.loading import read_properties
 from rookery.core.config.options import Settings
+from rookery.core.config.properties import read_properties
 from rookery.core.disk import FileDisk
 from rookery.core.log.ownership import FolderLocks
 from rookery.core.metadata.image import Changes

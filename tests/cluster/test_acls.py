@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from rookery.client.local import launcher
-from rookery.core.config.loading import read_properties
+from rookery.core.config.properties import read_properties
 from tests.cluster.local import wait_for
 
 PASSWORD = "alices-password"

@@ -31,7 +31,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from rookery.client.local import launcher
 from rookery.client.local.cluster_file import SECURITY_FOLDER
-from rookery.core.config.loading import read_properties
+from rookery.core.config.properties import read_properties
 from tests.cluster.local import wait_for
 
 TOPIC = "hello"

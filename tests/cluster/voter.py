@@ -25,9 +25,9 @@ from rookery.controller.raft.settings import RaftSettings
 from rookery.controller.server import ControlServer, control_texts, controller_listener
 from rookery.core import event_logging
 from rookery.core.config import node as keys
-from rookery.core.config.loading import read_properties
 from rookery.core.config.node import metadata_log_dir
 from rookery.core.config.options import Settings
+from rookery.core.config.properties import read_properties
 from rookery.core.disk import FileDisk
 from rookery.core.errors import KafkaError
 from rookery.core.log.ownership import FolderLocks

@@ -48,8 +48,9 @@ from rookery.core.wire.apis.produce import (
     TopicProduceResponse,
 )
 from rookery.core.wire.framing import FrameReader
-from rookery.core.wire.header import read_request_header, response_frame
+from rookery.core.wire.header import response_frame
 from rookery.core.wire.records import batches, stamp, validate_produce_batch
+from rookery.core.wire.request_header import read_request_header
 
 TOPIC = "batches"
 NODE = 1

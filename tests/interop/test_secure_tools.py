@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rookery.client.local import launcher
-from rookery.core.config.loading import properties_text, read_properties
+from rookery.core.config.properties import properties_text, read_properties
 from rookery.core.security.jaas import SCRAM_MODULE
 from tests.interop.tools import Tools
 

@@ -6,10 +6,11 @@ Each round has a seed of its own, which the failure names: nothing but `WireErro
 import time
 from random import Random, SystemRandom
 
-from rookery.core.wire.apis import by_key
+from rookery.core.wire.api_table import by_key
 from rookery.core.wire.framing import FrameReader
-from rookery.core.wire.header import read_request_header, request_frame
+from rookery.core.wire.header import request_frame
 from rookery.core.wire.primitives import WireError
+from rookery.core.wire.request_header import read_request_header
 from tests.golden.wire.damage import mutants
 from tests.golden.wire.messages import EVERY_VERSION, random_message
 

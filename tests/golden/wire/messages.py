@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from rookery.core.wire.api import Api
-from rookery.core.wire.apis import ALL
+from rookery.core.wire.api_table import ALL
 from rookery.core.wire.schema import (
     Array,
     Bool,

@@ -12,14 +12,13 @@ from rookery.core.wire.api import Api
 from rookery.core.wire.apis.api_versions import API_VERSIONS
 from rookery.core.wire.apis.metadata import METADATA
 from rookery.core.wire.header import (
-    RequestHeader,
-    read_request_header,
     read_response_header,
     request_frame,
     request_header_bytes,
     response_frame,
     response_header_bytes,
 )
+from rookery.core.wire.request_header import RequestHeader, read_request_header
 from tests.golden.wire.messages import EVERY_VERSION, case_id, random_message
 from tests.golden.wire.peers import kio_class
 

@@ -8,10 +8,11 @@ import pytest
 from rookery.core.errors import UnsupportedVersionError
 from rookery.core.net.connection import Connection, ConnectionLostError
 from rookery.core.testing.network import MemoryNetwork
-from rookery.core.wire.apis import by_key
+from rookery.core.wire.api_table import by_key
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersion, ApiVersionsResponse
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
-from rookery.core.wire.header import read_request_header, response_frame
+from rookery.core.wire.header import response_frame
+from rookery.core.wire.request_header import read_request_header
 from tests.unit.core.wire.frames import split_frames
 
 

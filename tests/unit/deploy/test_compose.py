@@ -8,7 +8,8 @@ import pytest
 from rookery.broker.node.settings import load_settings
 from rookery.core.config import node as keys
 from rookery.core.config.listeners import listeners_of
-from rookery.core.config.loading import Loaded, load, read_environment, read_properties
+from rookery.core.config.loading import Loaded, load, read_environment
+from rookery.core.config.properties import read_properties
 from tests.unit.deploy.compose import DEPLOY, FILES, environment, nodes, read
 
 NODES = [(file, service) for file in FILES for service in nodes(file)]

@@ -23,7 +23,7 @@ from rookery.core.net.connection import Connection
 from rookery.core.security.authorizer import AclIndex, Authorizer
 from rookery.core.security.principal import ANONYMOUS, KafkaPrincipal
 from rookery.core.wire.api import Api
-from rookery.core.wire.apis import ALL
+from rookery.core.wire.api_table import ALL
 from rookery.core.wire.primitives import NO_UUID
 from rookery.core.wire.schema import Array, Struct
 from tests.unit.broker.one_broker import OneBroker, running_broker

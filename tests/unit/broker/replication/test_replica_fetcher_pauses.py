@@ -20,7 +20,8 @@ from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.api_versions import API_VERSIONS, ApiVersion, ApiVersionsResponse
 from rookery.core.wire.apis.fetch import FETCH, FetchableTopicResponse, FetchResponse, PartitionData
 from rookery.core.wire.apis.list_offsets import LIST_OFFSETS
-from rookery.core.wire.header import read_request_header, response_frame
+from rookery.core.wire.header import response_frame
+from rookery.core.wire.request_header import read_request_header
 from tests.unit.broker.waiting import until
 from tests.unit.core.wire.frames import split_frames
 

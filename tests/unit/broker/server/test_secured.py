@@ -25,7 +25,8 @@ from rookery.core.metadata.image import EMPTY
 from rookery.core.metrics import Metrics
 from rookery.core.net.connection import Connection, ConnectionLostError
 from rookery.core.net.network import SocketNetwork
-from rookery.core.net.security import Sasl, Transport, exchange_of
+from rookery.core.net.sasl import Sasl, exchange_of
+from rookery.core.net.security import Transport
 from rookery.core.net.tls import client_context, read_tls
 from rookery.core.security.principal import MappingRules
 from rookery.core.security.sasl import PlainServer, PlainUsers, SaslServer

@@ -17,7 +17,8 @@ from rookery.client.local.cluster_file import ClusterFile, RunningNode
 from rookery.client.local.shape import NodePlan, Shape, controllers_for
 from rookery.core.config import node
 from rookery.core.config.listeners import listeners_of
-from rookery.core.config.loading import load, read_properties
+from rookery.core.config.loading import load
+from rookery.core.config.properties import read_properties
 
 
 def running(pid: int = 1, started: float = 0.0, port: int = 9092) -> RunningNode:

@@ -1,13 +1,9 @@
 import pytest
 
 from rookery.core.config import node, topic
-from rookery.core.config.loading import (
-    load,
-    read_environment,
-    read_overrides,
-    read_properties,
-)
+from rookery.core.config.loading import load, read_environment
 from rookery.core.config.options import ConfigError, Settings, Table, as_text
+from rookery.core.config.properties import read_overrides, read_properties
 from rookery.core.config.topic import topic_defaults, topic_settings
 
 

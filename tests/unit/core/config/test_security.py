@@ -3,8 +3,9 @@
 import pytest
 
 from rookery.core.config import security
-from rookery.core.config.loading import load, properties_text, read_environment, read_properties
+from rookery.core.config.loading import load, read_environment
 from rookery.core.config.options import ConfigError, Settings
+from rookery.core.config.properties import properties_text, read_properties
 from rookery.core.config.security import of_listener, own_of_listener, ssl_texts
 
 

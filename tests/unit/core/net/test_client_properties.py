@@ -4,7 +4,8 @@ import pytest
 
 from rookery.core.config.options import ConfigError
 from rookery.core.net.client_properties import security_of
-from rookery.core.net.security import PLAINTEXT, Sasl
+from rookery.core.net.sasl import Sasl
+from rookery.core.net.security import PLAINTEXT
 from rookery.core.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 
 JAVA = {

@@ -10,14 +10,9 @@ from rookery.core.wire.apis.api_versions import (
 )
 from rookery.core.wire.apis.heartbeat import HEARTBEAT, HeartbeatResponse
 from rookery.core.wire.apis.metadata import METADATA, MetadataRequest
-from rookery.core.wire.header import (
-    read_request_header,
-    read_response_header,
-    request_frame,
-    request_header_bytes,
-    response_frame,
-)
+from rookery.core.wire.header import read_response_header, request_frame, request_header_bytes, response_frame
 from rookery.core.wire.primitives import WireError
+from rookery.core.wire.request_header import read_request_header
 from tests.unit.core.wire.frames import split_frames
 
 

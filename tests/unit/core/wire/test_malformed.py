@@ -10,15 +10,16 @@ from uuid import UUID
 import pytest
 
 from rookery.core.wire.api import Api
-from rookery.core.wire.apis import by_key
+from rookery.core.wire.api_table import by_key
 from rookery.core.wire.apis.consumer_group_describe import CONSUMER_GROUP_DESCRIBE
 from rookery.core.wire.apis.describe_topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from rookery.core.wire.apis.fetch import FETCH
 from rookery.core.wire.apis.metadata import METADATA
 from rookery.core.wire.apis.offset_commit import OFFSET_COMMIT
 from rookery.core.wire.apis.produce import PRODUCE
-from rookery.core.wire.header import read_request_header, read_response_header
+from rookery.core.wire.header import read_response_header
 from rookery.core.wire.primitives import WireError
+from rookery.core.wire.request_header import read_request_header
 from rookery.core.wire.schema import Array, Struct, Uuid, field
 from tests.golden.wire.damage import mutants
 from tests.golden.wire.messages import EVERY_VERSION, SIDES, case_id, random_message

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rookery.core.wire.api import Api
-from rookery.core.wire.apis import ALL, by_key
+from rookery.core.wire.api_table import ALL, by_key
 from rookery.core.wire.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from rookery.core.wire.apis.produce import PRODUCE
 from rookery.core.wire.primitives import NO_UUID, WireError
