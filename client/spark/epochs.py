@@ -1,9 +1,9 @@
 """Which epochs of a query are in the topic already: the decisions of an exactly-once sink, without I/O.
 
 An epoch is a micro-batch. Each task of it writes its rows and a marker in one transaction, under a transactional id
-that every attempt of the task shares. The driver records the plan of the epoch, its number of partitions, before it
-commits the first of these transactions. Markers and plan are committed offsets of groups without members: the offset
-is the epoch.
+that every attempt of the task shares. The driver records the plan of the epoch, how many partitions and rows it has,
+before it commits the first of these transactions. Markers and plan are committed offsets of groups without members: the
+offset is the epoch, the metadata how much it has.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from rookery.client.types import OffsetAndMetadata
 
 PREFIX = "rookery-spark-"
+_SAME_ROWS = (
+    "Run the epoch with the earlier number of partitions (minPartitions, maxRecordsPerPartition, repartition, "
+    "spark.sql.shuffle.partitions) and the same rows; change them after it is done"
+)
 
 
 class ExactlyOnceError(Exception):
@@ -51,8 +55,8 @@ def task_from(query: str | None, epoch: str | None, partition: int, attempt: int
     return Task(query, int(epoch), partition, attempt)
 
 
-def marker_of(task: Task) -> OffsetAndMetadata:
-    return OffsetAndMetadata(task.epoch)
+def marker_of(task: Task, rows: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(task.epoch, str(rows))
 
 
 def is_written(task: Task, marker: OffsetAndMetadata | None) -> bool:
@@ -64,21 +68,30 @@ def is_written(task: Task, marker: OffsetAndMetadata | None) -> bool:
     return True
 
 
-def plan_of(epoch: int, partitions: int) -> OffsetAndMetadata:
-    return OffsetAndMetadata(epoch, str(partitions))
+def check_repeats(task: Task, marker: OffsetAndMetadata, rows: int) -> None:
+    """The rows of a replayed task must be those that are committed: at least their number is compared."""
+    if marker != marker_of(task, rows):
+        raise ExactlyOnceError(
+            f"{task}: has {rows} rows now and had {marker.metadata} when they were committed, so others would be "
+            f"written twice or be missing. {_SAME_ROWS}"
+        )
 
 
-def is_planned(query: str, epoch: int, partitions: int, plan: OffsetAndMetadata | None) -> bool:
+def plan_of(epoch: int, partitions: int, rows: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(epoch, f"{partitions} partitions and {rows} rows")
+
+
+def is_planned(query: str, epoch: int, partitions: int, rows: int, plan: OffsetAndMetadata | None) -> bool:
     """Whether an earlier attempt at the epoch recorded its plan, which this attempt must have, too."""
     if plan is None or plan.offset < epoch:
         return False
     if plan.offset > epoch:
         raise _late(query, epoch, plan.offset)
-    if plan != plan_of(epoch, partitions):
+    now = plan_of(epoch, partitions, rows)
+    if plan != now:
         raise ExactlyOnceError(
-            f"epoch {epoch} of query {query} has {partitions} partitions now and had {plan.metadata} when it was first "
-            "written: rows would be written twice. Run it with the earlier number (minPartitions, "
-            "maxRecordsPerPartition, repartition, spark.sql.shuffle.partitions); change that after the epoch is done"
+            f"epoch {epoch} of query {query} has {now.metadata} now and had {plan.metadata} when it was first written: "
+            f"rows would be written twice or be missing. {_SAME_ROWS}"
         )
     return True
 

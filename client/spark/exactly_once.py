@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from rookery.client.admin import Admin
-from rookery.client.errors import ConfigurationError
+from rookery.client.errors import ConfigurationError, TransactionAbortedError
 from rookery.client.options import read_options
 from rookery.client.producer import Producer
 from rookery.client.producer import options as producer_options
@@ -22,6 +22,7 @@ from rookery.client.producer.transactions import LeftOpen, end_left_open
 from rookery.client.spark.blocking import connected
 from rookery.client.spark.epochs import (
     Task,
+    check_repeats,
     fenced,
     is_planned,
     is_written,
@@ -51,7 +52,6 @@ FENCED = (
     InvalidProducerIdMappingError,
     InvalidTxnStateError,
 )
-BATCH_BYTES = 1 << 17
 ENDING_AT_ONCE = 32
 COMMIT_LIMIT_S = 120.0
 ABORT_LIMIT_S = 10.0
@@ -72,15 +72,24 @@ def write_epoch(options: SinkOptions, task: Task, batches: Iterable[pa.RecordBat
     blocking = connected(options.connecting)
     producer = blocking.run(_opened(options, task.name))
     try:
-        if is_written(task, blocking.run(_committed(options, task.name))):
-            for _ in batches:  # Spark expects them to be taken
-                pass
-            return Written(task, 0, None)
+        marker = blocking.run(_committed(options, task.name))
+        if marker is not None and is_written(task, marker):
+            rows = sum(batch.num_rows for batch in batches)
+            check_repeats(task, marker, rows)
+            return Written(task, rows, None)
         return _written(options, task, batches, producer)
-    except FENCED as error:
-        raise fenced(task, error) from error
+    except (TransactionAbortedError, *FENCED) as error:
+        raise _reason(task, producer, error) from error
     finally:
         blocking.run(producer.close())
+
+
+def _reason(task: Task, producer: Producer, error: Exception) -> Exception:
+    """Why a transaction failed. Calls after a failure only say that there was one."""
+    state = producer.transaction_state
+    if isinstance(error, TransactionAbortedError) and state is not None and state.error is not None:
+        error = state.error
+    return fenced(task, error) if isinstance(error, FENCED) else error
 
 
 def _written(
@@ -95,7 +104,7 @@ def _written(
         if batch.num_rows:
             run(send_rows(producer, options.topic, batch, partitions, task.partition + turn))
             records += batch.num_rows
-    run(producer.send_offsets({_place(options): marker_of(task)}, task.name))
+    run(producer.send_offsets({_place(options): marker_of(task, records)}, task.name))
     return Written(task, records, run(leave_transaction(producer)))
 
 
@@ -125,7 +134,7 @@ def _settings(options: SinkOptions, name: str) -> dict[str, Any]:
         "transaction.timeout.ms": producing.transaction_timeout_ms,
         "compression.type": producing.codec.name.lower(),
         "max.request.size": producing.request_bytes_max,
-        "batch.size": min(BATCH_BYTES, producing.request_bytes_max),
+        "batch.size": producing.request_bytes_max,
         "delivery.timeout.ms": int(producing.delivery_timeout_s * 1000),
     }
 
@@ -188,13 +197,13 @@ def commit_epoch(options: SinkOptions, written: Sequence[Written], epoch: int, p
 
 
 async def _commit(options: SinkOptions, query: str, written: Sequence[Written], epoch: int) -> None:
-    name = query_name(query)
+    name, extent = query_name(query), (len(written), sum(each.records for each in written))
     try:
         producer = await _opened(options, name)
         try:
-            if not is_planned(query, epoch, len(written), await _committed(options, name)):
+            if not is_planned(query, epoch, *extent, await _committed(options, name)):
                 async with producer.transaction() as transaction:
-                    await transaction.send_offsets({_place(options): plan_of(epoch, len(written))}, name)
+                    await transaction.send_offsets({_place(options): plan_of(epoch, *extent)}, name)
         finally:
             await producer.close()
         await _end_all(options, written, commit=True, limit_s=COMMIT_LIMIT_S)

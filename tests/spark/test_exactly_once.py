@@ -82,7 +82,7 @@ def test_each_row_is_there_once(spark: SparkSession, cluster: LocalCluster, tmp_
     assert copying.found("read_committed") == list(range(150))
 
     copying.forget(1)
-    with pytest.raises(StreamingQueryException, match="partitions now and had 2"):
+    with pytest.raises(StreamingQueryException, match="rows now and had 2 partitions"):
         copying.run(maxRecordsPerPartition="10")
     assert copying.found("read_committed") == list(range(150))
     write(cluster, SOURCE, numbered(150, 10, PARTITIONS))
