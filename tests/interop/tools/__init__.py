@@ -51,10 +51,11 @@ class Done(NamedTuple):
 class Tools:
     """One JVM that runs tools until it is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *options: str) -> None:
+        """`options` are Java's."""
         java = needs.command("java", "Apache Kafka's tools are peers")
         folder = _compiled(needs.command("mvn", "it fetches Kafka's tools"), needs.command("javac", "part of a JDK"))
-        words = [java, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{folder}:{folder}/lib/*", "Tools"]
+        words = [java, "-XX:TieredStopAtLevel=1", "-Xmx256m", *options, "-cp", f"{folder}:{folder}/lib/*", "Tools"]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def close(self) -> None:

@@ -1,0 +1,260 @@
+"""Other people's clients at a cluster with every mechanism: who belongs gets in, who does not has an error at once.
+
+Sessions last three seconds here, so whatever goes on for longer authenticates again or connects anew.
+"""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, time
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.helpers import create_ssl_context
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+
+from rookery.client.local.security import LISTENER, LocalSecurity
+from rookery.core.config.properties import properties_text
+from rookery.core.security.jaas import OAUTHBEARER_MODULE
+from tests.interop.go_programs import go_program
+from tests.interop.issuer import EXPIRED, FORGED, GOOD, KINDS, SECRET
+from tests.interop.secured import PASSWORDS, ROBOT, SESSION_MS, TOKENS, TOPIC, SecuredCluster, secured_cluster
+from tests.interop.tools import Tools
+
+AT_ONCE_S = 15.0
+"""Far below what any of these clients waits when nobody answers, even on a busy machine."""
+LONGER_S = 2.5 * SESSION_MS / 1000
+REFUSED = (EXPIRED, FORGED)
+FAILED = f"Authentication failed: invalid credentials with SASL mechanism {TOKENS}"
+AGAIN = "kafka_server_socket_server_metrics_successful_reauthentication_total"
+EXPIRED_SESSIONS = "kafka_server_socket_server_metrics_expired_connections_killed_total"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SecuredCluster]:
+    with secured_cluster() as running:
+        yield running
+
+
+# --- Go -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def go(cluster: SecuredCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """What every attempt came to, by client, mechanism and kind; all in one process, at the same time."""
+    strange = LocalSecurity(tmp_path_factory.mktemp("strange"))
+    strange.prepare([], "", new=False)
+    attempts: dict[tuple[str, str, str], dict[str, Any]] = {}
+
+    def add(client: str, mechanism: str, kind: str, **more: Any) -> None:
+        attempts[client, mechanism, kind] = {
+            "client": client,
+            "mechanism": mechanism,
+            "bootstrap": cluster.bootstrap,
+            "topic": TOPIC,
+            "value": f"{client} {mechanism} {kind}",
+            "partition": len(attempts) % 3,
+            "authority": cluster.authority,
+            **more,
+        }
+
+    for client in ("kafka-go", "franz-go"):
+        for mechanism in PASSWORDS:
+            right = {"user": "admin", "password": cluster.password}
+            add(client, mechanism, "right", **right, pauseMs=int(LONGER_S * 1000) if mechanism == "PLAIN" else 0)
+            add(client, mechanism, "wrong", **{**right, "password": "wrong"})
+            add(client, mechanism, "unknown user", **{**right, "user": "nobody"})
+        mutual = {"bootstrap": cluster.mutual_bootstrap}
+        add(client, "TLS", "right", **mutual, certificate=str(cluster.security.admin_certificate))
+        add(client, "TLS", "wrong", **mutual, certificate=str(strange.admin_certificate))
+        add(client, "TLS", "none", **mutual)
+        add(client, "TLS", "strange cluster", **{**mutual, "authority": str(strange.authority)})
+        add(client, "", "without SASL")
+        add(client, "", "without TLS", authority="")
+    for kind in KINDS:
+        add("franz-go", TOKENS, kind, token=cluster.issuer.token(kind))
+    text = "".join(json.dumps(attempt) + "\n" for attempt in attempts.values())
+    done = subprocess.run([go_program("secured")], input=text, capture_output=True, text=True, timeout=120, check=True)
+    return dict(zip(attempts, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("client", ["kafka-go", "franz-go"])
+def test_go_clients_with_the_right_password_certificate_or_token(go: Any, client: str) -> None:
+    right = {key: done for key, done in go.items() if key[0] == client and key[2] in ("right", GOOD)}
+    assert len(right) == (4 if client == "kafka-go" else 5)
+    for key, done in right.items():
+        assert (done["error"], done["read"]) == ("", " ".join(key)), key
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("client", ["kafka-go", "franz-go"])
+def test_go_clients_are_refused_at_once(go: Any, client: str) -> None:
+    refused = {key: done for key, done in go.items() if key[0] == client and key[2] not in ("right", GOOD)}
+    assert len(refused) == (11 if client == "kafka-go" else 13)
+    for key, done in refused.items():
+        assert done["error"], key
+        assert not done["late"], (key, done)
+        assert done["seconds"] < AT_ONCE_S, (key, done)
+
+
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_go_clients_say_that_the_login_failed(go: Any, mechanism: str) -> None:
+    for kind in ("wrong", "unknown user"):
+        assert "SASL Authentication failed" in go["kafka-go", mechanism, kind]["error"]
+        assert "SASL_AUTHENTICATION_FAILED" in go["franz-go", mechanism, kind]["error"]
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------
+
+
+def librdkafka(cluster: SecuredCluster, kind: str, **other: Any) -> dict[str, Any]:
+    def token(_: str) -> tuple[str, float, str, dict[str, str]]:
+        return cluster.issuer.token(kind), time() + 300, ROBOT, {}
+
+    return {
+        "bootstrap.servers": cluster.bootstrap,
+        "security.protocol": LISTENER,
+        "ssl.ca.location": cluster.authority,
+        "sasl.mechanism": TOKENS,
+        "oauth_cb": token,
+        "log_level": 0,
+        **other,
+    }
+
+
+@pytest.mark.row(145)
+def test_librdkafka_authenticates_again_under_load(cluster: SecuredCluster) -> None:
+    before, ended = cluster.metric(AGAIN), cluster.metric(EXPIRED_SESSIONS)
+    outcomes: list[object] = []
+    producer = Producer(librdkafka(cluster, GOOD, acks="all", **{"linger.ms": 0, "retries": 0}))
+    until = monotonic() + LONGER_S
+    sent = 0
+    while monotonic() < until:
+        producer.produce(TOPIC, b"under load", on_delivery=lambda error, _: outcomes.append(error))
+        sent += 1
+        producer.poll(0.005)
+    producer.flush(30)
+    assert outcomes == [None] * sent
+    assert cluster.metric(AGAIN) > before
+    assert cluster.metric(EXPIRED_SESSIONS) == ended
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("kind", REFUSED)
+def test_librdkafka_is_told_at_once_of_a_token_that_is_not_good(cluster: SecuredCluster, kind: str) -> None:
+    errors: list[KafkaError] = []
+    admin = AdminClient(librdkafka(cluster, kind, error_cb=errors.append))
+    begun = monotonic()
+    while not errors and monotonic() < begun + AT_ONCE_S:
+        admin.poll(0.1)
+    assert errors[0].code() == KafkaError._AUTHENTICATION
+    assert FAILED in errors[0].str()
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, cluster: SecuredCluster, kind: str) -> None:
+        self._cluster, self._kind = cluster, kind
+
+    async def token(self) -> str:
+        return self._cluster.issuer.token(self._kind)
+
+
+def aiokafka(cluster: SecuredCluster, kind: str) -> AIOKafkaProducer:
+    return AIOKafkaProducer(
+        bootstrap_servers=cluster.bootstrap,
+        security_protocol=LISTENER,
+        ssl_context=create_ssl_context(cafile=cluster.authority),
+        sasl_mechanism=TOKENS,
+        sasl_oauth_token_provider=Tokens(cluster, kind),
+    )
+
+
+@pytest.mark.row(145)
+async def test_aiokafka_connects_anew_when_its_session_ends(cluster: SecuredCluster) -> None:
+    async with aiokafka(cluster, GOOD) as producer:
+        until = monotonic() + LONGER_S
+        while monotonic() < until:
+            sent = await producer.send_and_wait(TOPIC, b"of aiokafka", partition=0)
+            assert sent.offset >= 0
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("kind", REFUSED)
+async def test_aiokafka_is_told_at_once_of_a_token_that_is_not_good(cluster: SecuredCluster, kind: str) -> None:
+    """It does not look at the answer, believes to be in, and is not: its next request ends the connection."""
+    producer = aiokafka(cluster, kind)
+    begun = monotonic()
+    try:
+        with pytest.raises(KafkaConnectionError, match="Unable to bootstrap"):
+            await producer.start()
+    finally:
+        await producer.stop()
+    assert monotonic() - begun < AT_ONCE_S
+
+
+@pytest.fixture(scope="module")
+def tools(cluster: SecuredCluster) -> Iterator[Tools]:
+    """The Java client asks for tokens only where this property allows it."""
+    running = Tools(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={cluster.issuer.tokens_url}")
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def java(cluster: SecuredCluster, kind: str, folder: Path) -> str:
+    """A file of properties: the client fetches its tokens from the issuer itself."""
+    login = f'{OAUTHBEARER_MODULE} required clientId="{kind}" clientSecret="{SECRET}" ssl.truststore.type="PEM" '
+    file = folder / f"{kind}.properties"
+    file.write_text(
+        properties_text(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "security.protocol": LISTENER,
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": cluster.authority,
+                "sasl.mechanism": TOKENS,
+                "sasl.oauthbearer.token.endpoint.url": cluster.issuer.tokens_url,
+                "sasl.login.callback.handler.class":
+                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+                "sasl.jaas.config": f'{login} ssl.truststore.location="{cluster.authority}";',
+            }
+        )
+    )  # fmt: skip
+    return str(file)
+
+
+@pytest.mark.row(145)
+def test_java_authenticates_again_under_load(cluster: SecuredCluster, tools: Tools, tmp_path: Path) -> None:
+    before, ended = cluster.metric(AGAIN), cluster.metric(EXPIRED_SESSIONS)
+    rate = 200
+    count = int(LONGER_S * rate)
+    printed = tools.run(
+        "kafka-producer-perf-test", "--topic", TOPIC, "--num-records", str(count), "--record-size", "100",
+        "--throughput", str(rate), "--producer-props", "acks=all", "retries=0", "enable.idempotence=false",
+        "--producer.config", java(cluster, GOOD, tmp_path),
+    )  # fmt: skip
+    assert f"{count} records sent" in printed.splitlines()[-1]
+    assert cluster.metric(AGAIN) > before
+    assert cluster.metric(EXPIRED_SESSIONS) == ended
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("kind", REFUSED)
+def test_java_is_told_at_once_of_a_token_that_is_not_good(
+    cluster: SecuredCluster, tools: Tools, tmp_path: Path, kind: str
+) -> None:
+    begun = monotonic()
+    config = java(cluster, kind, tmp_path)
+    done = tools.call("kafka-topics", "--bootstrap-server", cluster.bootstrap, "--command-config", config, "--list")
+    assert done.code != 0
+    assert FAILED in done.out
+    assert monotonic() - begun < AT_ONCE_S
