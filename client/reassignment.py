@@ -1,7 +1,8 @@
 """Plans for moving replicas: pure functions over brokers and partitions."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from rookery.client.admin.types import BrokerDescription, TopicDescription
 from rookery.client.types import TopicPartition
@@ -93,3 +94,58 @@ def drain(topics: Sequence[TopicDescription], brokers: Sequence[BrokerDescriptio
 def moves(plan: Mapping[TopicPartition, Sequence[int]], before: Mapping[TopicPartition, Sequence[int]]) -> int:
     """How many replicas are copied."""
     return sum(len(set(replicas) - set(before[place])) for place, replicas in plan.items())
+
+
+def balance(topics: Sequence[TopicDescription], brokers: Sequence[BrokerDescription]) -> Plan:
+    """Replicas spread evenly, and the preferred leaders, too: a partition's first replica is its preferred leader, and
+    another of its replicas becomes the first one without a copy."""
+    before = {TopicPartition(t.name, p.number): list(p.replicas) for t in topics for p in t.partitions}
+    after = {**{place: list(replicas) for place, replicas in before.items()}, **spread(topics, brokers)}
+    led = Counter({each.id: 0 for each in brokers})
+    led.update(replicas[0] for replicas in after.values() if replicas)
+    while _level_leaders(after, led):
+        pass
+    return {place: replicas for place, replicas in after.items() if replicas != before[place]}
+
+
+def _level_leaders(after: Mapping[TopicPartition, list[int]], led: Counter[int]) -> bool:
+    """Let one partition prefer a broker that leads at least two fewer; False if there is nothing to gain."""
+    for replicas in after.values():
+        best = min(replicas, key=lambda broker: (led[broker], broker), default=-1)
+        if best >= 0 and led[replicas[0]] - led[best] >= 2:
+            first, at = replicas[0], replicas.index(best)
+            replicas[0], replicas[at] = best, first
+            led[first] -= 1
+            led[best] += 1
+            return True
+    return False
+
+
+class Share(NamedTuple):
+    """What a broker holds, and of how many partitions it is the preferred leader."""
+
+    replicas: int
+    leaders: int
+
+
+def shares(replicas: Mapping[TopicPartition, Sequence[int]], brokers: Iterable[int]) -> dict[int, Share]:
+    held = Counter(broker for each in replicas.values() for broker in each)
+    led = Counter(each[0] for each in replicas.values() if each)
+    return {broker: Share(held[broker], led[broker]) for broker in sorted({*brokers, *held})}
+
+
+class Throttled(NamedTuple):
+    """The values of a topic's options that say which replicas a limit holds back: ``partition:broker,...``."""
+
+    leader: str
+    follower: str
+
+
+def throttled(moving: Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]) -> dict[str, Throttled]:
+    """By topic, for partitions with the replicas that are read from and those that are new."""
+    sources: dict[str, list[str]] = {}
+    targets: dict[str, list[str]] = {}
+    for place, (old, new) in sorted(moving.items()):
+        sources.setdefault(place.topic, []).extend(f"{place.partition}:{broker}" for broker in old)
+        targets.setdefault(place.topic, []).extend(f"{place.partition}:{broker}" for broker in new)
+    return {topic: Throttled(",".join(sources[topic]), ",".join(targets[topic])) for topic in sources}

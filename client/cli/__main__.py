@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "consume": ("rookery.client.cli.consume", "read records"),
     "group": ("rookery.client.cli.group", "list, describe, explain, reset and delete consumer groups"),
     "config": ("rookery.client.cli.config", "read and change options of topics, brokers and groups"),
-    "partition": ("rookery.client.cli.partition", "move replicas, elect leaders"),
+    "partition": ("rookery.client.cli.partition", "move replicas, limit and check moves, balance, elect leaders"),
     "transaction": ("rookery.client.cli.transaction", "list, describe, find and abort transactions"),
     "acl": ("rookery.client.cli.access:add_acl_parser", "list, create and delete ACLs"),
     "user": ("rookery.client.cli.access:add_user_parser", "list, create and delete users with SCRAM passwords"),

@@ -12,16 +12,21 @@ from rookery.client.errors import CliError, NotFoundError, UsageError
 from rookery.client.record_format import Format, FormatError, json_line
 from rookery.client.types import Record, TopicPartition
 
+COUNT_AT_ONCE = 500
+
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("consume", help="read records")
     parser.add_argument("topic")
     parser.add_argument("-p", "--partition", type=int, action="append", help="only these partitions")
     parser.add_argument(
+        "-g", "--group", metavar="NAME", help="join a group: go on at its offsets, commit what was printed"
+    )
+    parser.add_argument(
         "--from",
         dest="start",
         default="start",
-        help="start, end, an offset, -N before the end, or @2026-05-01T12:00 (start)",
+        help="start, end, an offset, -N before the end, or @2026-05-01T12:00 (start); of a group without offsets",
     )
     parser.add_argument("-n", "--count", type=int, help="stop after so many records")
     parser.add_argument("-f", "--follow", action="store_true", help="wait for more at the end")
@@ -124,12 +129,12 @@ class _Printer:
             self._format = Format(format_text) if format_text is not None else None
         except FormatError as error:
             raise UsageError(f"--format: {error}") from error
-        self._left = count
+        self.left = count
         self._number = 0
 
     @property
     def done(self) -> bool:
-        return self._left is not None and self._left <= 0
+        return self.left is not None and self.left <= 0
 
     def show(self, record: RawRecord) -> None:
         if self.done:
@@ -137,14 +142,62 @@ class _Printer:
         self._number += 1
         text = self._output(record) + b"\n" if self._format is None else self._format(record, self._number)
         sys.stdout.buffer.write(text)
-        if self._left is not None:
-            self._left -= 1
+        if self.left is not None:
+            self.left -= 1
 
     def flush(self) -> None:
         sys.stdout.buffer.flush()
 
 
 async def _consume(arguments: argparse.Namespace) -> None:
+    if arguments.group is not None:
+        await _consume_in_group(arguments)
+    else:
+        await _consume_alone(arguments)
+
+
+async def _consume_in_group(arguments: argparse.Namespace) -> None:
+    """Print what the group has not read, up to where its partitions end when this member gets them, or for ever with
+    --follow. Offsets are committed after the records are printed: none is skipped, some may be printed twice."""
+    if arguments.partition or arguments.until is not None or arguments.start not in ("start", "end"):
+        raise UsageError("--group goes with --from start or end, and without --partition and --until")
+    options = {
+        **client_options(arguments),
+        "group.id": arguments.group,
+        "isolation.level": arguments.isolation_level,
+        "auto.offset.reset": "earliest" if arguments.start == "start" else "latest",
+        "enable.auto.commit": "false",
+        "allow.auto.create.topics": "false",
+    }
+    printer = _Printer(arguments.output, arguments.format, arguments.count)
+    ends: dict[TopicPartition, int] = {}
+    async with Consumer(options) as consumer:
+        await consumer.partitions_for(arguments.topic)
+        consumer.subscribe([arguments.topic])
+        while not printer.done:
+            records = await consumer.getmany(max_records=min(printer.left or COUNT_AT_ONCE, COUNT_AT_ONCE))
+            for record in records:
+                printer.show(record)
+            printer.flush()
+            if records:
+                await consumer.commit()
+            if not arguments.follow and arguments.count is None and await _is_read(consumer, ends):
+                return
+
+
+async def _is_read(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
+    """Whether this member has partitions and read them up to where they ended when it got them."""
+    mine = consumer.assignment
+    new = mine - ends.keys()
+    if new:
+        ends.update(await consumer.end_offsets(*new))
+    for place in ends.keys() - mine:
+        del ends[place]
+    reached = [await consumer.position(place) >= end for place, end in list(ends.items())]
+    return bool(reached) and all(reached)
+
+
+async def _consume_alone(arguments: argparse.Namespace) -> None:
     """Print the partitions up to where they ended when this began, or for ever with --follow."""
     options = {
         **client_options(arguments),

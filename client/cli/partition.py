@@ -1,22 +1,28 @@
-"""`rookery partition`: move replicas, elect leaders."""
+"""`rookery partition`: move replicas, limit and check moves, balance, elect leaders."""
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rookery.client.admin import Admin
+from rookery.client.admin.types import ResourceType
 from rookery.client.cli.common import add_bootstrap, add_output, add_yes, confirm, show, with_admin
 from rookery.client.errors import CliError, UsageError
-from rookery.client.reassignment import Plan, PlanError, drain, moves, spread
+from rookery.client.reassignment import Plan, PlanError, balance, drain, moves, shares, spread, throttled
 from rookery.client.types import TopicPartition
 
 COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
+BALANCE_COLUMNS = ("node", "replicas", "new-replicas", "leaders", "new-leaders")
+VERIFY_COLUMNS = ("topic", "partition", "replicas", "wanted", "state")
+DONE, MOVING = "complete", "in progress"
+LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser("partition", help="move replicas, elect leaders")
+    parser = subparsers.add_parser("partition", help="move replicas, limit and check moves, balance, elect leaders")
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
 
     listing = actions.add_parser("list", help="list partitions")
@@ -34,9 +40,33 @@ def add_parser(subparsers: Any) -> None:
     how.add_argument("--plan", type=Path, metavar="FILE", help="a plan as Kafka's tool writes it")
     move.add_argument("--topic", action="append", default=[], help="only of this topic (all)")
     move.add_argument("--dry-run", action="store_true", help="only print the plan, for --plan")
+    _add_throttle(move)
     add_yes(move)
     add_bootstrap(move)
     move.set_defaults(run=with_admin(_reassign))
+
+    level = actions.add_parser("balance", help="spread replicas and preferred leaders evenly over all brokers")
+    level.add_argument("--topic", action="append", default=[], help="only of this topic (all)")
+    level.add_argument("--dry-run", action="store_true", help="only show what each broker would hold")
+    _add_throttle(level)
+    add_yes(level)
+    add_bootstrap(level)
+    add_output(level)
+    level.set_defaults(run=with_admin(_balance))
+
+    limit = actions.add_parser("throttle", help="limit the moves under way, or lift all limits with `off`")
+    limit.add_argument("rate", metavar="BYTES/S", help="of each broker, e.g. 50000000; or off")
+    add_bootstrap(limit)
+    limit.set_defaults(run=with_admin(_throttle))
+
+    verify = actions.add_parser(
+        "verify", help="check whether a plan is carried out, then lift its limits; exit code 3 while it is not"
+    )
+    verify.add_argument("--plan", type=Path, metavar="FILE", required=True, help="the plan that was carried out")
+    verify.add_argument("--preserve-throttles", action="store_true", help="leave the limits as they are")
+    add_bootstrap(verify)
+    add_output(verify)
+    verify.set_defaults(run=with_admin(_verify))
 
     status = actions.add_parser("status", help="show moves under way; exit code 3 while there are some")
     add_bootstrap(status)
@@ -54,6 +84,10 @@ def add_parser(subparsers: Any) -> None:
     add_yes(elect)
     add_bootstrap(elect)
     elect.set_defaults(run=with_admin(_elect))
+
+
+def _add_throttle(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--throttle", type=int, metavar="BYTES/S", help="limit of each broker for the copies")
 
 
 async def _topics(admin: Admin, names: Sequence[str], *, internal: bool = True) -> list[Any]:
@@ -93,8 +127,131 @@ async def _reassign(admin: Admin, arguments: argparse.Namespace) -> None:
         return
     copied = moves(plan, before)
     confirm(f"Change {len(plan)} partition(s), copying {copied} replica(s)?", yes=arguments.yes)
-    await admin.alter_reassignments(plan)
+    await _begin(admin, plan, before, arguments.throttle)
     print(f"{len(plan)} partition(s) are being moved; `rookery partition status` shows how far it is")
+
+
+async def _begin(
+    admin: Admin, plan: Plan, before: Mapping[TopicPartition, Sequence[int]], rate: int | None
+) -> None:
+    """Limits first: what is copied before them would not be held back."""
+    if rate is not None:
+        new = {place: (before[place], sorted(set(plan[place]) - set(before[place]))) for place in plan}
+        await _limit(admin, new, rate)
+    await admin.alter_reassignments(plan)
+
+
+async def _balance(admin: Admin, arguments: argparse.Namespace) -> None:
+    topics = await _topics(admin, arguments.topic)
+    brokers = (await admin.describe_cluster()).brokers
+    before = {TopicPartition(t.name, p.number): p.replicas for t in topics for p in t.partitions}
+    try:
+        plan = balance(topics, brokers)
+    except PlanError as error:
+        raise CliError(str(error)) from error
+    numbers = [each.id for each in brokers]
+    now, then = shares(before, numbers), shares({**before, **plan}, numbers)
+    rows = [
+        {
+            "node": broker,
+            "replicas": now[broker].replicas,
+            "new-replicas": then[broker].replicas,
+            "leaders": now[broker].leaders,
+            "new-leaders": then[broker].leaders,
+        }
+        for broker in then
+    ]
+    copied = moves(plan, before)
+    show(rows, BALANCE_COLUMNS, arguments.output)
+    if arguments.dry_run or not plan:
+        if arguments.output == "table":
+            print(f"{len(plan)} partition(s) would change, {copied} replica(s) would be copied")
+        return
+    confirm(f"Change {len(plan)} partition(s), copying {copied} replica(s)?", yes=arguments.yes)
+    await _begin(admin, plan, before, arguments.throttle)
+    if arguments.output == "table":
+        print(
+            f"{len(plan)} partition(s) are being moved; when `rookery partition status` shows none, "
+            "`rookery partition elect` makes the preferred replicas leaders"
+        )
+
+
+async def _limit(
+    admin: Admin, moving: Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]], rate: int
+) -> None:
+    """Limit copies of partitions, each with the replicas it has and those that are new."""
+    if rate <= 0:
+        raise UsageError(f"{rate}: a rate of more than 0 bytes a second is needed; `throttle off` lifts the limits")
+    for topic, each in throttled(moving).items():
+        values = {LEADER_REPLICAS: each.leader, FOLLOWER_REPLICAS: each.follower}
+        await admin.alter_config(ResourceType.TOPIC, topic, values)
+    for broker in (await admin.describe_cluster()).brokers:
+        rates = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
+        await admin.alter_config(ResourceType.BROKER, str(broker.id), rates)
+
+
+async def _lift(admin: Admin, topics: Iterable[str]) -> None:
+    for topic in topics:
+        await admin.alter_config(ResourceType.TOPIC, topic, delete=(LEADER_REPLICAS, FOLLOWER_REPLICAS))
+    for broker in (await admin.describe_cluster()).brokers:
+        await admin.alter_config(ResourceType.BROKER, str(broker.id), delete=(LEADER_RATE, FOLLOWER_RATE))
+
+
+async def _throttle(admin: Admin, arguments: argparse.Namespace) -> None:
+    if arguments.rate == "off":
+        await _lift(admin, await admin.list_topics(internal=True))
+        print("no limit holds back replicas any more")
+        return
+    if not arguments.rate.isdigit():
+        raise UsageError(f"{arguments.rate}: bytes a second are needed, or off")
+    under_way = await admin.list_reassignments()
+    if not under_way:
+        raise CliError("nothing is being moved; `partition reassign` and `balance` take --throttle")
+    moving = {
+        place: ([broker for broker in each.replicas if broker not in each.adding], each.adding)
+        for place, each in under_way.items()
+    }
+    await _limit(admin, moving, int(arguments.rate))
+    print(f"{len(under_way)} move(s) are limited to {arguments.rate} bytes/s of each broker; `throttle off` lifts it")
+
+
+async def _verify(admin: Admin, arguments: argparse.Namespace) -> int:
+    plan = read_plan(arguments.plan)
+    under_way = await admin.list_reassignments()
+    known = set(await admin.list_topics(internal=True))
+    topics = {place.topic for place in plan}
+    described = await admin.describe_topics(sorted(topics & known))
+    there = {TopicPartition(t.name, p.number): list(p.replicas) for t in described.values() for p in t.partitions}
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "replicas": there.get(place, []),
+            "wanted": wanted,
+            "state": _state(place, wanted, there, under_way),
+        }
+        for place, wanted in sorted(plan.items())
+    ]
+    show(rows, VERIFY_COLUMNS, arguments.output)
+    states = {row["state"] for row in rows}
+    if MOVING in states:
+        return 3
+    if not arguments.preserve_throttles:
+        await _lift(admin, sorted(topics & known))
+    return 0 if states <= {DONE} else 1
+
+
+def _state(
+    place: TopicPartition,
+    wanted: Sequence[int],
+    there: Mapping[TopicPartition, Sequence[int]],
+    under_way: Mapping[TopicPartition, object],
+) -> str:
+    if place not in there:
+        return "no such partition"
+    if place in under_way:
+        return MOVING
+    return DONE if list(there[place]) == list(wanted) else "other replicas"
 
 
 async def _plan(admin: Admin, arguments: argparse.Namespace, topics: Sequence[Any]) -> Plan:

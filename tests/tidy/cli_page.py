@@ -37,6 +37,18 @@ USED_TO = (
         "`rookery consume t`",
     ),
     (
+        "`kafka-console-consumer.sh --topic t --group g`, `rpk topic consume t -g g`, `kcat -G g t`",
+        "`rookery consume t --group g --follow`",
+    ),
+    (
+        "`kcat -C -t t -o -5 -e -f '%p %o %k %s\\n'`, `rpk topic consume t -o -5 -f '%p %o %k %v\\n'`",
+        "`rookery consume t --from -5 --format '%p %o %k %v\\n'`",
+    ),
+    (
+        "`kcat -P -t t -K :`, `rpk topic produce t -f '%k:%v\\n'`",
+        "`rookery produce t --key-separator :`",
+    ),
+    (
         "`kafka-consumer-groups.sh --describe --group g`, `rpk group describe g`",
         "`rookery group describe g`",
     ),
@@ -53,6 +65,14 @@ USED_TO = (
     (
         "`kafka-reassign-partitions.sh --generate ...` and `--execute`",
         "`rookery partition reassign --brokers 1,2,3`",
+    ),
+    (
+        "`kafka-reassign-partitions.sh --execute --throttle 50000000`, `--verify`, `--cancel`, `--list`",
+        "`rookery partition reassign --plan f --throttle 50000000`, `verify --plan f`, `cancel`, `status`",
+    ),
+    (
+        "`rpk cluster partitions balance`, `move-status`, `move-cancel`",
+        "`rookery partition balance`, `status`, `cancel`",
     ),
     (
         "`kafka-leader-election.sh --election-type preferred --all-topic-partitions`",
@@ -137,6 +157,9 @@ EXAMPLES = {
     "config unset": "rookery config unset broker all message.max.bytes",
     "partition list": "rookery partition list --under-replicated",
     "partition reassign": "rookery partition reassign --topic orders --brokers 1,2,3 --dry-run",
+    "partition balance": "rookery partition balance --dry-run",
+    "partition throttle": "rookery partition throttle 50000000",
+    "partition verify": "rookery partition verify --plan plan.json",
     "partition status": "rookery partition status",
     "partition cancel": "rookery partition cancel --yes",
     "partition elect": "rookery partition elect --topic orders",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.client.admin.types import BrokerDescription, PartitionDescription, TopicDescription
-from rookery.client.reassignment import PlanError, drain, moves, spread
+from rookery.client.reassignment import PlanError, Throttled, balance, drain, moves, shares, spread, throttled
 from rookery.client.types import TopicPartition
 
 
@@ -62,3 +62,39 @@ def test_every_plan_keeps_the_number_of_replicas_and_is_even(replicas: list[list
     loads = [counts[broker] for broker in ids]
     assert max(loads) - min(loads) <= 1
     assert moves(plan, {TopicPartition("t", n): old for n, old in enumerate(replicas)}) <= sum(map(len, replicas))
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True), min_size=1, max_size=30),
+    st.sets(st.integers(1, 8), min_size=3),
+)
+def test_a_balance_is_even_in_replicas_and_hardly_uneven_in_leaders(replicas: list[list[int]], ids: set[int]) -> None:
+    before = topic("t", *map(tuple, replicas))
+    plan = balance([before], brokers(*sorted(ids)))
+    after = {TopicPartition("t", n): plan.get(TopicPartition("t", n), old) for n, old in enumerate(replicas)}
+    held = shares(after, ids)
+    loads = [each.replicas for each in held.values()]
+    assert max(loads) - min(loads) <= 1
+    for new in after.values():
+        least = min(held[broker].leaders for broker in new)
+        assert held[new[0]].leaders - least <= 1, "another replica of it leads at least two fewer"
+    only_order = {place for place, new in plan.items() if set(new) == set(replicas[place.partition])}
+    assert moves({place: plan[place] for place in only_order}, dict.fromkeys(only_order, ids)) == 0
+
+
+def test_leaders_are_balanced_without_copies() -> None:
+    before = [topic("t", (1, 2, 3), (1, 2, 3), (1, 2, 3))]
+    plan = balance(before, brokers(1, 2, 3))
+    assert moves(plan, {TopicPartition("t", n): (1, 2, 3) for n in range(3)}) == 0
+    after = {TopicPartition("t", n): plan.get(TopicPartition("t", n), [1, 2, 3]) for n in range(3)}
+    assert {each.leaders for each in shares(after, [1, 2, 3]).values()} == {1}
+    assert balance([topic("t", (1, 2), (2, 1))], brokers(1, 2)) == {}
+
+
+def test_limits_name_what_is_read_and_what_is_new() -> None:
+    moving: dict[TopicPartition, tuple[list[int], list[int]]] = {
+        TopicPartition("t", 1): ([1], [3]),
+        TopicPartition("t", 0): ([1, 2], [3, 4]),
+        TopicPartition("u", 0): ([2], []),
+    }
+    assert throttled(moving) == {"t": Throttled("0:1,0:2,1:1", "0:3,0:4,1:3"), "u": Throttled("0:2", "")}

@@ -380,3 +380,20 @@ def test_records_are_printed_by_a_format_and_up_to_a_place(
     assert len(printed("-o", "jsonl").splitlines()) == 20
     for words in (["--format", "%q"], ["--until", "soon"], ["--until", "-1"], ["--from", "soon"]):
         assert main(["consume", topic, *words, "--bootstrap", cluster.bootstrap]) == 2
+
+
+def test_a_group_goes_on_where_it_was(cluster: Cluster, rookery: Command, topic: str) -> None:
+    def read(*words: str) -> list[int]:
+        return sorted(int(line) for line in rookery("consume", topic, "--group", topic, *words).split())
+
+    first = read("-n", "7")
+    assert len(first) == 7
+    offsets = {row["partition"]: row["current-offset"] for row in rookery.json("group", "describe", topic)}
+    assert sum(each for each in offsets.values() if each != "-") == 7, "what was not printed is not committed"
+    assert sorted(first + read()) == list(range(20)), "nothing twice, nothing skipped, and it ends at the end"
+    assert read() == []
+    assert rookery.json("group", "members", topic) == []
+    assert "without --partition and --until" in rookery("consume", topic, "-g", "g", "-p", "0", code=2)
+    assert "--from start or end" in rookery("consume", topic, "-g", "g", "--from", "5", code=2)
+    assert rookery("consume", topic, "-g", f"{topic}-late", "--from", "end") == ""
+    assert "topic list" in rookery("consume", "nobody-has-it", "-g", "g", code=4)

@@ -1,10 +1,8 @@
-"""What all commands have in common: help, the nearest word, completion, contexts, and how much is loaded."""
+"""What all commands have in common: help, the nearest word, completion, contexts."""
 
 import json
-import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -147,39 +145,3 @@ def test_a_config_file_is_not_destroyed(config: Path, capsys: pytest.CaptureFixt
     assert "cannot be read" in said(capsys, "context", "list", code=1)
     config.write_text("contexts = 7\n")
     assert "[contexts.NAME]" in said(capsys, "context", "list", code=1)
-
-
-# --- start-up -----------------------------------------------------------------------------------------------
-
-LOADED = """
-import sys
-from rookery.client.cli.__main__ import main
-try:
-    main(sys.argv[1:])
-except SystemExit:
-    pass
-print("\\n" + " ".join(sys.modules))
-"""
-HEAVY = {"grpc", "google.protobuf", "uvloop", "pyspark", "numpy", "cryptography", "jwt", "confluent_kafka"}
-
-
-def loaded_by(*words: str) -> set[str]:
-    """The modules that a command loads; asked of a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True, timeout=120, env=os.environ
-    )
-    return set(done.stdout.splitlines()[-1].split())
-
-
-def test_help_loads_next_to_nothing() -> None:
-    modules = loaded_by("--help")
-    assert not modules & (HEAVY | {"asyncio", "ssl", "json"})
-    assert sum(name.startswith("rookery") for name in modules) <= 10
-
-
-def test_topic_list_loads_no_more_than_it_needs() -> None:
-    """It loads everything before it finds that nobody listens. The figures are what it takes today, and some room."""
-    modules = loaded_by("topic", "list", "--bootstrap", "127.0.0.1:1")
-    assert not modules & HEAVY
-    assert sum(name.startswith("rookery") for name in modules) <= 160
-    assert len(modules) <= 420

@@ -43,6 +43,69 @@ def test_replicas_are_drained_off_a_broker(cluster: Cluster, rookery: Command, t
     assert "nothing is being moved" in rookery("partition", "cancel", "--yes")
 
 
+def options_of(rookery: Command, kind: str, name: str) -> dict[str, str]:
+    return {row["option"]: row["value"] for row in rookery.json("config", "diff", kind, name)}
+
+
+def plan_of(path: Path, topic: str, *replicas: list[int]) -> str:
+    rows = [{"topic": topic, "partition": number, "replicas": each} for number, each in enumerate(replicas)]
+    path.write_text(json.dumps({"version": 1, "partitions": rows}))
+    return str(path)
+
+
+def test_a_move_is_limited_verified_and_the_limits_are_lifted(
+    cluster: Cluster, rookery: Command, tmp_path: Path
+) -> None:
+    cluster.create_topic("slow", replication_factor=1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for _ in range(20):
+        producer.produce("slow", bytes(100_000))
+    assert producer.flush(30) == 0
+    old = cluster.leader("slow", 0)
+    new = old % 4 + 1
+    plan = plan_of(tmp_path / "plan.json", "slow", [new])
+    assert "other replicas" in rookery("partition", "verify", "--plan", plan, code=1)
+    assert "more than 0" in rookery("partition", "reassign", "--plan", plan, "--throttle", "0", "--yes", code=2)
+    rookery("partition", "reassign", "--plan", plan, "--throttle", "1", "--yes")
+    assert "in progress" in rookery("partition", "verify", "--plan", plan, code=3)
+    own = options_of(rookery, "topic", "slow")
+    assert own["leader.replication.throttled.replicas"] == f"0:{old}"
+    assert own["follower.replication.throttled.replicas"] == f"0:{new}"
+    assert options_of(rookery, "broker", str(new))["follower.replication.throttled.rate"] == "1"
+    rookery("partition", "throttle", "1000000000")
+    assert options_of(rookery, "broker", str(old))["leader.replication.throttled.rate"] == "1000000000"
+    cluster.wait_for(lambda: rookery("partition", "status", "-o", "json").strip() == "[]", "the move to end")
+    (row,) = rookery.json("partition", "verify", "--plan", plan)
+    assert (row["replicas"], row["state"]) == ([new], "complete")
+    assert "leader.replication.throttled.replicas" not in options_of(rookery, "topic", "slow")
+    assert "leader.replication.throttled.rate" not in options_of(rookery, "broker", str(old))
+    assert "nothing is being moved" in rookery("partition", "throttle", "5", code=1)
+    assert "bytes a second are needed" in rookery("partition", "throttle", "fast", code=2)
+    assert "no limit" in rookery("partition", "throttle", "off")
+    missing = plan_of(tmp_path / "none.json", "nobody", [1])
+    assert "no such partition" in rookery("partition", "verify", "--plan", missing, code=1)
+
+
+def test_brokers_are_balanced_after_a_look_at_it(cluster: Cluster, rookery: Command, tmp_path: Path) -> None:
+    cluster.create_topic("uneven", partitions=4, replication_factor=2)
+    plan = plan_of(tmp_path / "plan.json", "uneven", *[[1, 2]] * 4)
+    rookery("partition", "reassign", "--plan", plan, "--yes")
+    cluster.wait_for(lambda: rookery("partition", "status", "-o", "json").strip() == "[]", "the move to end")
+    seen = rookery("partition", "balance", "--topic", "uneven", "--dry-run")
+    assert "4 replica(s) would be copied" in seen
+    rows = rookery.json("partition", "balance", "--topic", "uneven", "--dry-run")
+    assert [(row["replicas"], row["new-replicas"], row["new-leaders"]) for row in rows] == [
+        (4, 2, 1), (4, 2, 1), (0, 2, 1), (0, 2, 1),
+    ]  # fmt: skip
+    assert "needs --yes" in rookery("partition", "balance", "--topic", "uneven", code=2)
+    assert rookery.json("partition", "list", "--topic", "uneven")[0]["replicas"] == [1, 2], "nothing moved so far"
+    rookery("partition", "balance", "--topic", "uneven", "--yes")
+    cluster.wait_for(lambda: rookery("partition", "status", "-o", "json").strip() == "[]", "the move to end")
+    held = [broker for row in rookery.json("partition", "list", "--topic", "uneven") for broker in row["replicas"]]
+    assert sorted(held) == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert "0 partition(s) would change" in rookery("partition", "balance", "--topic", "uneven", "--yes")
+
+
 def test_preferred_leaders_come_back(cluster: Cluster, rookery: Command) -> None:
     cluster.create_topic("led", partitions=4, replication_factor=3)
     first = cluster.leader("led", 0)
