@@ -27,8 +27,8 @@ from rookery.broker.server.access import Guard
 from rookery.broker.server.client import Awaited, Call, Client
 from rookery.broker.server.dispatch import Broken, Dispatch, Refused
 from rookery.broker.server.memory import RequestMemory
-from rookery.broker.server.newcomers import Newcomers
 from rookery.broker.server.pending import Pending
+from rookery.broker.server.places import Places
 from rookery.broker.server.request_metrics import RequestMetrics
 from rookery.broker.server.settings import ConnectionLimits, ServerSettings
 from rookery.broker.server.sweep import Sweep
@@ -90,36 +90,14 @@ class Shared:
     reserved: str = ""
     """The listener between brokers, if clients have others: its connections find room when all places are taken."""
     open: dict["Connection", None] = field(default_factory=dict)
-    handshakes: Newcomers = field(init=False)
-    """Handshakes of TLS under way."""
-    unauthenticated: Newcomers = field(init=False)
-    """Connections of SASL listeners whose client is not known yet."""
+    places: Places = field(init=False)
     sparing: SparingLogger = field(init=False)
     """For what a stranger can make happen as often as it likes."""
     _emptied: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.handshakes = Newcomers(self._newcomers_max)
-        self.unauthenticated = Newcomers(self._newcomers_max)
+        self.places = Places(self.limits, self.open, self.reserved)
         self.sparing = SparingLogger(_log, self.clock)
-
-    def _newcomers_max(self) -> tuple[int, int]:
-        return self.settings.unauthenticated_max, self.settings.unauthenticated_per_ip_max
-
-    def admit(self, listener: str, address: str) -> str | None:
-        """Count a connection, or name the option that forbids it."""
-        return self.limits.admit(address, self._make_room if listener == self.reserved else None)
-
-    def _make_room(self) -> bool:
-        """End the connection of a client that has been silent for the longest time; false if there is none."""
-        longest = min(
-            (each for each in self.open if each.listener != self.reserved and not each.is_closed),
-            key=lambda each: each.active_at,
-            default=None,
-        )
-        if longest is not None:
-            longest.give_way("max.connections is reached, and a broker needs the place")
-        return longest is not None
 
     def closed(self, connection: "Connection") -> None:
         self.open.pop(connection, None)
@@ -173,9 +151,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client = Client(self._listener, address, guard=self._shared.guard)
         refusal = self._admit(address)
         if refusal is not None:
-            self._closed = self._may_be_held = True
-            self._shared.sparing.warning("connection.refused", listener=self._listener, peer=address, limit=refusal)
-            transport.abort()
+            self._turn_out(refusal)
             return
         self._slot = self._shared.sweep.add(self)
         self._shared.open[self] = None
@@ -184,10 +160,29 @@ class Connection(asyncio.BufferedProtocol):
         delay_ms = self._pause_ms(address) if self._quotas.connections_limited else 0
         if delay_ms:
             self._turn_away(delay_ms / 1000)
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        """The connection was admitted; whoever it is, is known as far as this listener asks."""
+        self._keep_place()
+
+    def _keep_place(self) -> bool:
+        """The client is known: whether it may stay."""
+        refusal = self._shared.places.keep(self._listener)
+        if refusal is not None:
+            self._turn_out(refusal)
+        return refusal is None
+
+    def _turn_out(self, limit: str) -> None:
+        """There are too many connections for this one."""
+        peer, sparing = self.client.address, self._shared.sparing
+        sparing.warning("connection.refused", listener=self._listener, peer=peer, limit=limit)
+        self.abort()
 
     def _admit(self, address: str) -> str | None:
         """Count the connection, or name the option that forbids it."""
-        return self._shared.admit(self._listener, address)
+        return self._shared.places.admit(self._listener, address)
 
     def _pause_ms(self, address: str) -> int:
         """How long a new connection has to wait, because too many came from there."""
@@ -196,9 +191,8 @@ class Connection(asyncio.BufferedProtocol):
     def _turn_away(self, seconds: float) -> None:
         """Too many connect from this address: not served, and closed only after a while, to slow them down."""
         self._closed = self._may_be_held = True
-        limit = "connection_creation_rate"
         peer, sparing = self.client.address, self._shared.sparing
-        sparing.warning("connection.refused", listener=self._listener, peer=peer, limit=limit)
+        sparing.warning("connection.refused", listener=self._listener, peer=peer, limit="connection_creation_rate")
         self._resting = self._shared.scheduler.call_later(seconds, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:

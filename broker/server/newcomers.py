@@ -15,6 +15,7 @@ MAX_PER_IP = "rookery.max.unauthenticated.connections.per.ip"
 @dataclass(slots=True)
 class _Newcomer:
     address: str
+    listener: str
     give_way: Callable[[], None]
 
 
@@ -29,19 +30,32 @@ class Newcomers:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def enter(self, who: object, address: str, give_way: Callable[[], None]) -> str | None:
+    def refusal(self, address: str) -> str | None:
+        """The option that forbids one more from `address`."""
+        most_per_ip = self.limits()[1]
+        return f"{MAX_PER_IP}={most_per_ip}" if self._by_ip.get(address, 0) >= most_per_ip else None
+
+    def enter(self, who: object, address: str, listener: str, give_way: Callable[[], None]) -> str | None:
         """Count one more from `address`; or the option that forbids it. `give_way` ends it."""
-        most, most_per_ip = self.limits()
-        if self._by_ip[address] >= most_per_ip:
-            return f"{MAX_PER_IP}={most_per_ip}"
-        while len(self._waiting) >= most:
-            oldest = next(iter(self._waiting))
-            end = self._waiting[oldest].give_way
-            self.leave(oldest)
-            end()
-        self._waiting[who] = _Newcomer(address, give_way)
+        refusal = self.refusal(address)
+        if refusal is not None:
+            return refusal
+        most = self.limits()[0]
+        while len(self._waiting) >= most and self.give_way():
+            pass
+        self._waiting[who] = _Newcomer(address, listener, give_way)
         self._by_ip[address] += 1
         return None
+
+    def give_way(self, spared: str = "") -> bool:
+        """End the oldest that did not come by the listener `spared`; false if there is none."""
+        oldest = next((who for who, each in self._waiting.items() if not spared or each.listener != spared), None)
+        if oldest is None:
+            return False
+        end = self._waiting[oldest].give_way
+        self.leave(oldest)
+        end()
+        return True
 
     def leave(self, who: object) -> None:
         """It is known now, or gone; once is enough."""

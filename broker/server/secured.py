@@ -10,7 +10,6 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any
 
-from rookery.broker.server import newcomers
 from rookery.broker.server.authentication import (
     Admit,
     Answer,
@@ -19,7 +18,7 @@ from rookery.broker.server.authentication import (
     Refuse,
 )
 from rookery.broker.server.client import Awaited, Call
-from rookery.broker.server.connection import Connection, Shared, Transport
+from rookery.broker.server.connection import Connection, Shared
 from rookery.broker.server.tls import ListenerTls
 from rookery.core.clock import Timer
 from rookery.core.event_logging import get_logger
@@ -89,24 +88,27 @@ class Door:
 
     def admit(self, handshake: Handshake) -> bool:
         shared, address = self._shared, handshake.address
-        refusal = shared.admit(self._listener, address)
-        if refusal is None:
-            refusal = shared.handshakes.enter(handshake, address, handshake.give_up)
-            if refusal is None and shared.quotas.connections_limited and shared.quotas.connected(address):
-                shared.handshakes.leave(handshake)
-                refusal = "connection_creation_rate"
-            if refusal is not None:
-                shared.limits.release(address)
+        refusal = self._enter(handshake)
         if refusal is not None:
             shared.sparing.warning("connection.refused", listener=self._listener, peer=address, limit=refusal)
         return refusal is None
 
+    def _enter(self, handshake: Handshake) -> str | None:
+        """Limits that take no place come first: who they refuse makes nobody give way."""
+        shared, address = self._shared, handshake.address
+        handshakes = shared.places.handshakes
+        refusal = handshakes.refusal(address)
+        if refusal is None and shared.quotas.connections_limited and shared.quotas.connected(address):
+            refusal = "connection_creation_rate"
+        refusal = refusal or shared.places.admit(self._listener, address)
+        return refusal or handshakes.enter(handshake, address, self._listener, handshake.give_up)
+
     def done(self, handshake: Handshake) -> None:
-        self._shared.handshakes.leave(handshake)
+        self._shared.places.handshakes.leave(handshake)
 
     def failed(self, handshake: Handshake, error: Exception | None) -> None:
         address = handshake.address
-        self._shared.handshakes.leave(handshake)
+        self._shared.places.handshakes.leave(handshake)
         self._shared.limits.release(address)
         if error is None:
             return
@@ -126,10 +128,7 @@ class SecuredConnection(Connection):
 
     # --- the transport's calls ---------------------------------------------------------------------------
 
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if self._closed:
-            return
+    def _begin(self) -> None:
         protection = self._protection
         if protection.sasl is not None:
             if self._is_one_too_many():
@@ -137,32 +136,33 @@ class SecuredConnection(Connection):
             self._gate = Authentication(protection.sasl, self._now_ms())
             self._frames.limit = protection.sasl.receive_bytes_max
             self._set_deadline()
-        elif protection.tls is not None:
-            self._know_by_certificate(transport)
+        elif self._know_by_certificate():
+            self._keep_place()
 
     def _is_one_too_many(self) -> bool:
         """Whether strangers have too many connections already; then this one is not served."""
-        address, shared = self.client.address, self._shared
-        give_way = partial(self.give_way, f"{newcomers.MAX} is reached, and this one is the oldest")
-        refusal = shared.unauthenticated.enter(self, address, give_way)
+        give_way = partial(self.give_way, "others need its place, and of those that are not known yet it is the oldest")
+        refusal = self._shared.places.unauthenticated.enter(self, self.client.address, self._listener, give_way)
         if refusal is not None:
-            shared.sparing.warning("connection.refused", listener=self._listener, peer=address, limit=refusal)
-            self.abort()
+            self._turn_out(refusal)
         return refusal is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
-        self._shared.unauthenticated.leave(self)
+        self._shared.places.unauthenticated.leave(self)
         super().connection_lost(exc)
 
     def _admit(self, address: str) -> str | None:
-        return super()._admit(address) if self._protection.tls is None else None  # the door has counted it
+        if self._protection.tls is not None:
+            return None  # the door has counted it
+        return self._shared.places.unauthenticated.refusal(address) or super()._admit(address)
 
     def _pause_ms(self, address: str) -> int:
         return super()._pause_ms(address) if self._protection.tls is None else 0
 
-    def _know_by_certificate(self, transport: Transport) -> None:
-        shown = transport.get_extra_info("ssl_object").getpeercert(True)
+    def _know_by_certificate(self) -> bool:
+        """False if the certificate names nobody."""
+        shown = self._transport.get_extra_info("ssl_object").getpeercert(True)
         counts = self._protection.counts
         if shown is not None:
             try:
@@ -170,9 +170,10 @@ class SecuredConnection(Connection):
             except PrincipalError as error:
                 counts.failed += 1
                 self._refuse(f"the client's certificate gives no name: {error}")
-                return
+                return False
             self.client.identify(KafkaPrincipal(USER, name))
         counts.succeeded += 1
+        return True
 
     # --- the gate ----------------------------------------------------------------------------------------
 
@@ -192,21 +193,24 @@ class SecuredConnection(Connection):
                 self._reply(answer, now)
                 self._set_deadline()
             case Admit(answer):
-                self._admitted(decision)
-                self._reply(answer, now)
+                if self._admitted(decision):
+                    self._reply(answer, now)
             case Refuse():
                 self._reject(decision)
             case _:
                 return super()._request(frame, now)
         return self._clock()
 
-    def _admitted(self, admitted: Admit) -> None:
+    def _admitted(self, admitted: Admit) -> bool:
+        """The client is known; false if there is no place for it."""
+        if not admitted.again and not self._keep_place():
+            return False
         counts = self._protection.counts
         counts.succeeded_again += admitted.again
         counts.succeeded += not admitted.again
         if not admitted.again:
             self.client.identify(admitted.principal)
-        self._shared.unauthenticated.leave(self)
+        self._shared.places.unauthenticated.leave(self)
         self._frames.limit = self._settings.request_bytes_max
         self._cancel_deadline()
         _log.debug(
@@ -216,6 +220,7 @@ class SecuredConnection(Connection):
             mechanism=admitted.mechanism,
             principal=str(admitted.principal),
         )
+        return True
 
     def _reply(self, segments: list[Buffer], now: float) -> None:
         """Answers that are owed still leave before this one. It counts as SaslAuthenticate's, whose tokens may also

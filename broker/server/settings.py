@@ -77,6 +77,10 @@ class ConnectionLimits:
         self._by_ip[ip] = here + 1
         return None
 
+    @property
+    def exceeded(self) -> bool:
+        return self.count > self.settings.connections_max
+
     def release(self, ip: str) -> None:
         self.count -= 1
         here = self._by_ip[ip] - 1

@@ -78,9 +78,9 @@ class Rig:
     def client(self, peer: str = "10.0.0.9", listener: str = "PLAINTEXT") -> "RigClient":
         return RigClient(self, peer, Connection(self.shared, listener))
 
-    def stranger(self, protection: Protection, peer: str = "10.0.0.9") -> "RigClient":
+    def stranger(self, protection: Protection, peer: str = "10.0.0.9", listener: str = "SECURE") -> "RigClient":
         """Somebody who has to show who they are."""
-        return RigClient(self, peer, SecuredConnection(self.shared, "SECURE", protection))
+        return RigClient(self, peer, SecuredConnection(self.shared, listener, protection))
 
 
 class RigClient:
