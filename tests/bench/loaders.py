@@ -88,7 +88,9 @@ def produce(bootstrap: str, topic: str, size: int, count: int, **options: object
     return count, count * size
 
 
-def consume(bootstrap: str, topic: str, partitions: int, count: int, size: int) -> tuple[int, int]:
+def consume(
+    bootstrap: str, topic: str, partitions: int, count: int, size: int, **options: object
+) -> tuple[int, int]:
     """Through librdkafka, with its queue limits raised: the defaults measure its own back-off."""
     consumer = Consumer(
         {
@@ -98,6 +100,7 @@ def consume(bootstrap: str, topic: str, partitions: int, count: int, size: int) 
             "queued.min.messages": 1_000_000,
             "fetch.queue.backoff.ms": 5,
             "queued.max.messages.kbytes": 500_000,
+            **options,
         }
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])

@@ -137,11 +137,14 @@ def fetch(url: str, timeout_s: float = 5) -> str:
 
 
 @contextmanager
-def compose_cluster(file: str, prefix: str, image: str, project: str) -> Iterator[ContainerCluster]:
-    """The services of a compose file on free ports, gone afterwards with all their data."""
+def compose_cluster(
+    file: str, prefix: str, image: str, project: str, **other: str
+) -> Iterator[ContainerCluster]:
+    """The services of a compose file on free ports, gone afterwards with all their data; `other` variables of the
+    file."""
     ports = free_ports(9)
     kafka, http, controllers = ports[:3], ports[3:6], ports[6:]
-    variables = {"COMPOSE_PROJECT_NAME": project, "ROOKERY_IMAGE": image}
+    variables = {"COMPOSE_PROJECT_NAME": project, "ROOKERY_IMAGE": image, **other}
     for number in NODES:
         variables[f"ROOKERY_PORT_{number}"] = str(kafka[number - 1])
         variables[f"ROOKERY_HTTP_PORT_{number}"] = str(http[number - 1])

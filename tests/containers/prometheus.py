@@ -5,9 +5,10 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -63,24 +64,27 @@ class Prometheus:
         return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
 
 
-def configuration(targets: list[str], file: str = "prometheus.yml") -> str:
-    """The shipped configuration with other addresses, asked more often; the rules as they are."""
+def configuration(
+    targets: list[str], file: str = "prometheus.yml", access: Mapping[str, Any] = MappingProxyType({})
+) -> str:
+    """The shipped configuration with other addresses, asked more often; the rules as they are. `access` is what a
+    secured cluster asks for."""
     config = yaml.safe_load((DEPLOY / "prometheus" / file).read_text())
     config["global"] = {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL}
     config["rule_files"] = [str(DEPLOY / "prometheus" / rules) for rules in config["rule_files"]]
     (job,) = config["scrape_configs"]
-    job["static_configs"] = [{"targets": targets}]
+    job.update(static_configs=[{"targets": targets}], **access)
     return str(yaml.safe_dump(config))
 
 
 @contextmanager
-def prometheus(targets: list[str]) -> Iterator[Prometheus]:
+def prometheus(targets: list[str], access: Mapping[str, Any] = MappingProxyType({})) -> Iterator[Prometheus]:
     """A server that scrapes `targets`, gone afterwards."""
     command = needs.command("prometheus", "Debian's package of that name")
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="rookery-test-") as folder:
         config = Path(folder) / "prometheus.yml"
-        config.write_text(configuration(targets))
+        config.write_text(configuration(targets, access=access))
         with (Path(folder) / "prometheus.log").open("w+") as log:
             process = subprocess.Popen(
                 [

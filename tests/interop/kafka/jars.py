@@ -13,12 +13,15 @@ POM = Path(__file__).parent / "pom.xml"
 BUILT = Path(__file__).parents[3] / "build" / "kafka"
 
 
-def command(program: str, *, heap: str = "256m") -> list[str]:
-    """The command line that runs one of Kafka's main classes."""
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def command(program: str, *, heap: str = "256m", options: tuple[str, ...] = QUICK_START) -> list[str]:
+    """The command line that runs one of Kafka's main classes; `options` of Java."""
     java = needs.command("java", "Apache Kafka is one of the peers")
     jars = _fetched(needs.command("mvn", "it fetches Apache Kafka"))
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return [java, f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", quiet, "-cp", f"{jars}/*", program]
+    return [java, f"-Xmx{heap}", *options, quiet, "-cp", f"{jars}/*", program]
 
 
 def compiled(program: str) -> list[str]:

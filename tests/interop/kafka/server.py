@@ -3,8 +3,11 @@
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from rookery.core.config.properties import properties_text
 from tests.interop.kafka import jars
 from tests.ports import free_ports
 
@@ -15,17 +18,20 @@ START_S = 90
 class KafkaServer:
     """`start` and `stop` may be repeated on the same data."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, protocol: str = "PLAINTEXT", options: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """`protocol` of the listener for clients, with the options that it needs."""
         self.data = folder / "data"
         self._config = folder / "server.properties"
         self._output = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._port, controller = free_ports(2)
         self.bootstrap = f"127.0.0.1:{self._port}"
-        options = {
+        values = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": f"{protocol}://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "log.dirs": str(self.data),
@@ -35,15 +41,16 @@ class KafkaServer:
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
+            **options,
         }
-        self._config.write_text("".join(f"{key}={value}\n" for key, value in options.items()))
+        self._config.write_text(properties_text(values))
         formatting = [*jars.command("kafka.tools.StorageTool"), "format", "-t", CLUSTER_ID, "-c"]
         subprocess.run([*formatting, str(self._config)], check=True, capture_output=True, timeout=60)
 
-    def start(self) -> None:
+    def start(self, heap: str = "384m", java: tuple[str, ...] = jars.QUICK_START) -> None:
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
-                [*jars.command("kafka.Kafka", heap="384m"), str(self._config)],
+                [*jars.command("kafka.Kafka", heap=heap, options=java), str(self._config)],
                 stdout=output, stderr=output,
             )  # fmt: skip
         deadline = time.monotonic() + START_S
