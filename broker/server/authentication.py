@@ -278,7 +278,7 @@ class _Call:
 
 
 def _token_frame(call: _Call | None, token: bytes, lifetime_ms: int) -> list[Buffer]:
-    """After SaslHandshake 0 a token is a frame of its own."""
+    """After SaslHandshake 0 a token is a frame of its own, in one piece: an empty token would be an empty segment."""
     if call is None:
-        return [_SIZE.pack(len(token)), token]
+        return [_SIZE.pack(len(token)) + token]
     return call.frame(SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))

@@ -180,6 +180,16 @@ def test_tokens_of_old_clients_are_frames_of_their_own() -> None:
     assert talk.gate.admitted
 
 
+def test_an_empty_token_of_an_old_client_is_no_empty_segment() -> None:
+    """The transports of asyncio since Python 3.12 never finish writing when the last segment is empty."""
+    talk = Talk()
+    talk.handshake(version=0)
+    admit = talk.raw(PlainClient("alice", PASSWORD).first())
+
+    assert isinstance(admit, Admit)
+    assert [bytes(segment) for segment in admit.frame] == [bytes(4)]
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------
 
 
