@@ -5,9 +5,11 @@ one core within the heartbeat interval. Sockets and the log are not part of it.
 
 Then a group of 20 on 100 partitions: librdkafka's consumers on a node of its own process, with the default intervals of
 both, while each partition gets a record every 50 ms. A twentieth member joins, later it leaves. The longest time
-without a record of each partition is shown, for both protocols.
+without a record of each partition is shown, for both protocols, and for Apache Kafka in the same run, one after the
+other.
 """
 
+import shutil
 import statistics
 import threading
 import time
@@ -26,6 +28,7 @@ from rookery.core.wire.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
 from tests.cluster.local import LocalCluster, local_cluster, wait_for
+from tests.interop.kafka.cluster import KafkaCluster, kafka_cluster
 from tests.unit.broker.groups.consumer.driver import ConsumerDriver
 from tests.unit.broker.groups.driver import Caller
 
@@ -107,7 +110,7 @@ def members_of(driver: ConsumerDriver, group_id: str) -> list[Member]:
 class Writer:
     """Writes a record to each partition, again and again."""
 
-    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+    def __init__(self, cluster: LocalCluster | KafkaCluster, topic: str) -> None:
         self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "log_level": 0})
         self._topic = topic
         self._stop = threading.Event()
@@ -129,7 +132,7 @@ class Writer:
 class Reader:
     """A member of the group, with the times at which it got records of each partition."""
 
-    def __init__(self, cluster: LocalCluster, topic: str, name: str) -> None:
+    def __init__(self, cluster: LocalCluster | KafkaCluster, topic: str, name: str) -> None:
         self._config = {
             "bootstrap.servers": cluster.bootstrap, "group.id": topic, "log_level": 0, "fetch.wait.max.ms": 50,
             "auto.offset.reset": "latest", **PROTOCOLS[name],
@@ -181,7 +184,7 @@ def settled(readers: list[Reader], size: int) -> None:
     wait_for(is_settled, f"shares of {size} members", PATIENCE_S)
 
 
-def stands_still(cluster: LocalCluster, name: str) -> None:
+def stands_still(cluster: LocalCluster | KafkaCluster, server: str, name: str) -> None:
     topic = name.replace(", ", "-")
     cluster.create_topic(topic, PARTITIONS, 1)
     with ExitStack() as stack:
@@ -205,16 +208,21 @@ def stands_still(cluster: LocalCluster, name: str) -> None:
             gaps = longest_gaps(readers, begun, time.monotonic())
             still = sum(gap > STILL_MS for gap in gaps)
             mean = statistics.mean(gaps)
-            print(f"{name:22}{what:9}{took:9.1f}{still:13}{mean:8.0f}{max(gaps):9.0f}", flush=True)
+            print(f"{name:22}{server:9}{what:9}{took:9.1f}{still:13}{mean:8.0f}{max(gaps):9.0f}", flush=True)
 
 
 def main() -> None:
     heartbeats()
     print(f"\na {SIZE}th member of a group on {PARTITIONS} partitions: the longest time without a record of each (ms)")
-    print(f"{'':22}{'':9}{'took, s':>9}{'stand still':>13}{'mean':>8}{'longest':>9}")
-    with local_cluster(1, offsets__topic__num__partitions="1", auto__create__topics__enable="false") as cluster:
+    print(f"{'':22}{'':9}{'':9}{'took, s':>9}{'stand still':>13}{'mean':>8}{'longest':>9}")
+    options = {"offsets__topic__num__partitions": "1", "auto__create__topics__enable": "false"}
+    with ExitStack() as stack:
+        servers: dict[str, LocalCluster | KafkaCluster] = {"rookery": stack.enter_context(local_cluster(1, **options))}
+        if shutil.which("java") and shutil.which("mvn"):
+            servers["Kafka"] = stack.enter_context(kafka_cluster(1, **options))
         for name in PROTOCOLS:
-            stands_still(cluster, name)
+            for server, cluster in servers.items():
+                stands_still(cluster, server, name)
 
 
 if __name__ == "__main__":

@@ -210,7 +210,7 @@ def kafkas_node() -> Iterator[Peer]:
     server.start()
     try:
         host, _, port = server.bootstrap.rpartition(":")
-        yield Peer("Kafka 4.1", host, int(port), server.pid)
+        yield Peer("Kafka", host, int(port), server.pid)
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -257,7 +257,7 @@ def main() -> None:
     theirs: dict[str, tuple[float, float]] = {}
     if shutil.which("java") and shutil.which("mvn"):
         theirs = measured(kafkas_node, everything)
-    print(f"{'':34}{'rookery':>10}{'CPU':>10}{'Kafka 4.1':>12}{'CPU':>10}{'ratio':>8}")
+    print(f"{'':34}{'rookery':>10}{'CPU':>10}{'Kafka':>12}{'CPU':>10}{'ratio':>8}")
     for name, (value, cpu) in ours.items():
         unit = "us each" if "commits" in name else "ms"
         line = f"{name:34}{value:10.1f}{cpu:7.1f} {unit:3.3}"

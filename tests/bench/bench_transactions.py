@@ -53,7 +53,7 @@ def apache_kafka() -> Iterator[Peer]:
     server = KafkaServer(folder)
     server.start()
     try:
-        yield Peer("Kafka 4.1", server.bootstrap, server.pid)
+        yield Peer("Kafka", server.bootstrap, server.pid)
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)

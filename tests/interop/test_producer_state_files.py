@@ -31,7 +31,7 @@ ABORTED = re.compile(r"producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) la
 
 
 def _dump(*files: str) -> str:
-    words = [*jars.command("kafka.tools.DumpLogSegments"), "--files", ",".join(files)]
+    words = [*jars.command("org.apache.kafka.tools.DumpLogSegments"), "--files", ",".join(files)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=90)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -95,9 +95,9 @@ def test_users_and_acls_are_made_with_kafkas_tools(folder: Path, tools: Tools, t
     assert TOPIC in ann("kafka-topics", "--list").split()
 
     common = ("--bootstrap-server", bootstrap, "--topic", TOPIC)
-    tools.run("kafka-console-producer", *common, "--producer.config", str(file("pw-ann")), text="one\ntwo\n")
+    tools.run("kafka-console-producer", *common, "--command-config", str(file("pw-ann")), text="one\ntwo\n")
     reading = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "30000", "--group", "orders-readers")
-    read = tools.run("kafka-console-consumer", *common, *reading, "--consumer.config", str(file("pw-ann")))
+    read = tools.run("kafka-console-consumer", *common, *reading, "--command-config", str(file("pw-ann")))
     assert read.split() == ["one", "two"]
 
     begun = monotonic()

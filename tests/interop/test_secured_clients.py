@@ -240,7 +240,7 @@ def test_java_authenticates_again_under_load(cluster: SecuredCluster, tools: Too
     printed = tools.run(
         "kafka-producer-perf-test", "--topic", TOPIC, "--num-records", str(count), "--record-size", "100",
         "--throughput", str(rate), "--producer-props", "acks=all", "retries=0", "enable.idempotence=false",
-        "--producer.config", java(cluster, GOOD, tmp_path),
+        "--command-config", java(cluster, GOOD, tmp_path),
     )  # fmt: skip
     assert f"{count} records sent" in printed.splitlines()[-1]
     assert cluster.metric(AGAIN) > before
