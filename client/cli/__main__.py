@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "produce": ("rookery.client.cli.produce", "write records from standard input or a file"),
     "consume": ("rookery.client.cli.consume", "read records"),
     "group": ("rookery.client.cli.group", "list, describe, explain, reset and delete consumer groups"),
-    "config": ("rookery.client.cli.config", "read and change options of topics, brokers and groups"),
+    "config": ("rookery.client.cli.config", "read and change options of topics, brokers, groups and clients"),
     "partition": ("rookery.client.cli.partition", "move replicas, limit and check moves, balance, elect leaders"),
     "transaction": ("rookery.client.cli.transaction", "list, describe, find and abort transactions"),
     "acl": ("rookery.client.cli.access:add_acl_parser", "list, create and delete ACLs"),

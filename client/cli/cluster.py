@@ -2,7 +2,9 @@
 
 import argparse
 import asyncio
+import sys
 import time
+from datetime import datetime
 from typing import Any
 
 from rookery.client.admin import Admin
@@ -28,8 +30,8 @@ def add_parser(subparsers: Any) -> None:
     status = actions.add_parser(
         "status", help="nodes, controller, and partitions in trouble; exit code 3 if any"
     )
-    status.add_argument("-o", "--output", choices=("table", "json"), default="table")
     add_bootstrap(status)
+    add_output(status)
     status.set_defaults(run=with_cluster(_status))
 
     describe = actions.add_parser("describe", help="cluster id, quorum, features and brokers")
@@ -40,12 +42,14 @@ def add_parser(subparsers: Any) -> None:
     health = actions.add_parser("health", help="healthy or not, in a word and by exit code: 0, or 3")
     health.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait until it is healthy")
     add_bootstrap(health)
+    add_output(health)
     health.set_defaults(run=with_cluster(_health))
 
     watch = actions.add_parser("watch", help="print a line whenever the state changes, until interrupted")
     watch.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="how often to look (1)")
     watch.add_argument("-n", "--count", type=int, help="stop after so many lines")
     add_bootstrap(watch)
+    add_output(watch)
     watch.set_defaults(run=with_cluster(_watch))
 
 
@@ -96,14 +100,14 @@ async def _status(cluster: Cluster, arguments: argparse.Namespace) -> int:
         for _, node in sorted(view.nodes.items())
     ]
     rows = trouble(view)
-    if arguments.output == "json":
+    if arguments.output != "table":
         report = {
             "cluster_id": view.cluster_id,
             "controller": controller,
             "nodes": nodes,
             "trouble": rows,
         }
-        show([report], (), "json")
+        show([report], ("cluster_id", "controller"), arguments.output)
     else:
         print(f"cluster {view.cluster_id}  controller {controller}  partitions {len(leaders)}")
         print(table(nodes, ("node", "address", "rack", "leaders")))
@@ -145,13 +149,16 @@ async def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
     print(table(brokers, ("node", "address", "rack", "state")))
 
 
-async def _state(cluster: Cluster) -> str:
-    """In one line: healthy, or what is wrong."""
+STATE_COLUMNS = ("state", "problems", "controller", "brokers")
+
+
+async def _state(cluster: Cluster) -> dict[str, Any]:
+    """Healthy, or what is wrong."""
     try:
         view = await cluster.refresh(None)
         controller = await _controller(cluster)
     except (KafkaError, BootstrapError, ConnectionLostError, OSError) as error:
-        return f"unknown: {error}"
+        return dict(zip(STATE_COLUMNS, ("unknown", [str(error)], "unknown", []), strict=True))
     rows = trouble(view)
     offline = sum(row["state"] == "offline" for row in rows)
     wrong = []
@@ -161,8 +168,16 @@ async def _state(cluster: Cluster) -> str:
         wrong.append(f"{offline} partition(s) offline")
     if len(rows) > offline:
         wrong.append(f"{len(rows) - offline} under-replicated")
-    nodes = ",".join(map(str, sorted(view.nodes)))
-    return f"{'; '.join(wrong) or HEALTHY}  controller {controller}  brokers {nodes}"
+    state = "unhealthy" if wrong else HEALTHY
+    return dict(zip(STATE_COLUMNS, (state, wrong, controller, sorted(view.nodes)), strict=True))
+
+
+def _line(state: dict[str, Any]) -> str:
+    """For people; programs have the row."""
+    if state["state"] == "unknown":
+        return f"unknown: {state['problems'][0]}"
+    nodes = ",".join(map(str, state["brokers"]))
+    return f"{'; '.join(state['problems']) or HEALTHY}  controller {state['controller']}  brokers {nodes}"
 
 
 HEALTHY = "healthy"
@@ -172,22 +187,34 @@ POLL_S = 0.5
 async def _health(cluster: Cluster, arguments: argparse.Namespace) -> None:
     deadline = time.monotonic() + arguments.wait
     state = await _state(cluster)
-    while not state.startswith(HEALTHY):
+    while state["state"] != HEALTHY:
         if time.monotonic() >= deadline:
-            raise UnhealthyError(f"{state}. `rookery doctor` says what to do")
+            if arguments.output != "table":
+                show([state], STATE_COLUMNS, arguments.output)
+            raise UnhealthyError(f"{_line(state)}. `rookery doctor` says what to do")
         await asyncio.sleep(POLL_S)
         state = await _state(cluster)
-    print(state)
+    if arguments.output == "table":
+        print(_line(state))
+    else:
+        show([state], STATE_COLUMNS, arguments.output)
 
 
 async def _watch(cluster: Cluster, arguments: argparse.Namespace) -> None:
     if arguments.interval <= 0:
         raise UsageError(f"--interval {arguments.interval:g}: more than 0 seconds are needed")
-    shown, lines = "", 0
+    shown: dict[str, Any] = {}
+    lines = 0
     while arguments.count is None or lines < arguments.count:
         state = await _state(cluster)
         if state != shown:
-            print(time.strftime("%H:%M:%S"), state, flush=True)
+            if arguments.output == "table":
+                print(time.strftime("%H:%M:%S"), _line(state))
+            else:  # a row at a time, whatever the form: a list would never end
+                now = {"time": datetime.now().astimezone().isoformat(timespec="milliseconds"), **state}
+                output = "jsonl" if arguments.output == "json" else arguments.output
+                show([now], ("state", "time", *STATE_COLUMNS[1:]), output)
+            sys.stdout.flush()
             shown, lines = state, lines + 1
             continue
         await asyncio.sleep(arguments.interval)

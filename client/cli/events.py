@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from rookery.client.admin import Admin
-from rookery.client.cli.common import OUTPUTS, add_bootstrap, show, with_admin
+from rookery.client.cli.common import add_bootstrap, add_output, show, with_admin
 from rookery.client.errors import CliError, UnhealthyError, UsageError
 from rookery.client.node_pages import HTTP_LISTENER, PageError, http_addresses, page, stream
 from rookery.client.record_trace import moment
@@ -40,7 +40,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--level", choices=("info", "warning", "error"), default="info", help="at least this (info)")
     add_http(parser)
     add_bootstrap(parser)
-    parser.add_argument("-o", "--output", choices=OUTPUTS[:-1], default="table", help="form of the output (table)")
+    add_output(parser)
     parser.set_defaults(run=with_admin(_events))
 
 
@@ -88,7 +88,10 @@ def row_of(event: Event) -> dict[str, Any]:
 
 
 def shown(rows: Sequence[Mapping[str, Any]], output: str) -> None:
-    """Fields are ``key=value`` for people."""
+    """Fields are ``key=value`` for people; the name of an event is that of its kind."""
+    if output == "name":
+        show([dict(row) for row in rows], ("event",), output)
+        return
     if output in ("json", "jsonl", "yaml"):
         show([dict(row) for row in rows], COLUMNS, output)
         return
@@ -155,6 +158,8 @@ def _print(event: Event, output: str) -> None:
     if output == "table":
         fields = " ".join(f"{key}={value}" for key, value in event.fields.items())
         print(f"{row['time']}  node {event.node}  {row['level']:<7}  {event.name}  {fields}".rstrip(), flush=True)
+    elif output == "name":
+        print(event.name, flush=True)
     elif output == "yaml":
         show([row], COLUMNS, output)
         sys.stdout.flush()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from rookery.client.cli.common import table
+from rookery.client.cli.common import add_output, show, table
 from rookery.client.cli.quorum import (
     ASKING_ID,
     FETCH_BYTES,
@@ -173,7 +173,7 @@ def add_parser(subparsers: Any) -> None:
     dump.add_argument("--data", metavar="DIR", help="read a node's log folder instead of asking a controller")
     dump.add_argument("--at", type=int, metavar="OFFSET", help="the state after this offset instead of the newest")
     dump.add_argument("--topic", metavar="NAME", help="only the partitions of this topic")
-    dump.add_argument("-o", "--output", choices=("table", "json"), default="table", help="form of the output (table)")
+    add_output(dump)
     dump.set_defaults(run=with_controllers(_dump))
 
 
@@ -186,10 +186,17 @@ async def _dump(controllers: Controllers, arguments: argparse.Namespace) -> None
         stub, quorum = await controllers.leader()
         image = await fetched_image(stub, quorum, arguments.at)
     content = described(image, arguments.topic)
-    if arguments.output == "json":
-        print(json.dumps(content, indent=1))
-    else:
-        _print(content)
+    match arguments.output:
+        case "table":
+            _print(content)
+        case "json":
+            print(json.dumps(content, indent=1))
+        case "csv":
+            show(content["partitions"], PARTITIONS, "csv")
+        case "name":
+            print("\n".join(content["topics"]))
+        case output:
+            show([content], (), output)
 
 
 def described(image: Image, topic: str | None = None) -> dict[str, Any]:

@@ -171,7 +171,7 @@ def add_parser(subparsers: Any) -> None:
     log.add_argument("--from", dest="start", type=int, default=0, metavar="OFFSET", help="first offset (0)")
     log.add_argument("-n", "--count", type=int, default=1000, help="at most so many records (1000)")
     log.add_argument("--idle", action="store_true", help="also the records that only keep the log moving")
-    log.add_argument("-o", "--output", choices=("table", "jsonl"), default="table", help="form of the output")
+    add_output(log)
     log.set_defaults(run=with_controllers(_log))
 
     add = actions.add_parser("add-voter", help="make a running controller a voter")
@@ -309,24 +309,26 @@ async def _log(controllers: Controllers, arguments: argparse.Namespace) -> None:
         raise UsageError("--count must be positive and --from not negative")
     if arguments.data:
         batches = stored(arguments.data, arguments.start)
-        for line in lines(batches, arguments.start, arguments.count, arguments.idle):
-            _print(line, arguments.output)
+        _print(lines(batches, arguments.start, arguments.count, arguments.idle), arguments.output)
         return
     stub, found = await controllers.leader()
-    left = arguments.count
+    read: list[dict[str, Any]] = []
     async for data in fetched(stub, found):
-        for line in lines([data], arguments.start, left, arguments.idle):
-            _print(line, arguments.output)
-            left -= 1
-        if left <= 0:
-            return
+        read += lines([data], arguments.start, arguments.count - len(read), arguments.idle)
+        if len(read) >= arguments.count:
+            break
+    _print(read, arguments.output)
 
 
-def _print(line: dict[str, Any], output: str) -> None:
-    if output == "jsonl":
-        print(json.dumps(line, default=str))
-    else:
-        print(f"{line['offset']:>8}  {line['epoch']:>4}  {line['time']}  {line['type']}  {line['content']}")
+def _print(found: Iterable[dict[str, Any]], output: str) -> None:
+    for line in found if output in ("table", "jsonl") else ():
+        if output == "jsonl":
+            print(json.dumps(line, default=str))
+        else:
+            print(f"{line['offset']:>8}  {line['epoch']:>4}  {line['time']}  {line['type']}  {line['content']}")
+    if output not in ("table", "jsonl"):
+        plain = [json.loads(json.dumps(line, default=str)) for line in found]
+        show(plain, ("offset", "epoch", "time", "type", "content"), output)
 
 
 async def _add_voter(controllers: Controllers, arguments: argparse.Namespace) -> None:

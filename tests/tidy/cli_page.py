@@ -205,12 +205,12 @@ EXAMPLES = {
 """An example for each verb, or for the command where it has none."""
 
 
-def _subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+def below(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             texts = {each.dest: each.help or "" for each in action._choices_actions}
-            for name, below in action.choices.items():
-                yield name, texts.get(name, ""), below
+            for name, found in action.choices.items():
+                yield name, texts.get(name, ""), found
 
 
 def _arguments(parser: argparse.ArgumentParser) -> str:
@@ -241,8 +241,8 @@ def page() -> str:
     lines = [HEAD + "\n".join(used_to)]
     for command, (_, text) in COMMANDS.items():
         top = build_parser(command)
-        parser = next(below for name, _, below in _subparsers(top) if name == command)
-        verbs = list(_subparsers(parser))
+        parser = next(each for name, _, each in below(top) if name == command)
+        verbs = list(below(parser))
         lines += [f"## rookery {command}", "", f"{text[0].upper()}{text[1:]}.", ""]
         own = _arguments(parser)
         if own or not verbs:
@@ -251,6 +251,6 @@ def page() -> str:
             lines += _examples(command, [])
             continue
         lines += ["| verb | arguments | what it does |", "|---|---|---|"]
-        lines += [f"| `{name}` | {_arguments(below)} | {about} |" for name, about, below in verbs]
+        lines += [f"| `{name}` | {_arguments(each)} | {about} |" for name, about, each in verbs]
         lines += ["", *_examples(command, [name for name, _, _ in verbs])]
     return "\n".join(lines)

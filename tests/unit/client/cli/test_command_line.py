@@ -1,16 +1,19 @@
 """What all commands have in common: help, the nearest word, completion, contexts."""
 
+import argparse
 import json
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rookery.client.cli.__main__ import COMMANDS, EXIT_CODES, build_parser, main
 from rookery.client.cli.completion import script
+from rookery.client.cli.printing import OUTPUTS
 from tests import needs
-from tests.tidy.cli_page import EXAMPLES
+from tests.tidy.cli_page import EXAMPLES, below
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
@@ -56,6 +59,29 @@ def test_every_example_of_the_page_is_understood() -> None:
         words = words[words.index("rookery") + 1 :]
         words = words[: next((at for at, word in enumerate(words) if word in (">", "|")), len(words))]
         assert build_parser(words[0]).parse_args(words).run, example
+
+
+def verbs() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command and verb, by its words."""
+    for command in COMMANDS:
+        for name, _, parser in below(build_parser(command)):
+            if name == command:
+                found = [(f"{command} {verb}", each) for verb, _, each in below(parser)]
+                yield from found or [(command, parser)]
+
+
+def test_every_verb_that_prints_rows_has_every_form_of_output() -> None:
+    """Records have forms of their own."""
+    forms = {
+        name: set(action.choices or ())
+        for name, parser in verbs()
+        for action in parser._actions
+        if "--output" in action.option_strings and name != "consume"
+    }
+    assert {name for name, found in forms.items() if found != set(OUTPUTS)} == set()
+    shows = ("list", "describe", "status", "health", "watch", "get", "diff", "offsets", "members", "explain", "dump")
+    missing = {name for name, _ in verbs() if name.rpartition(" ")[2] in shows} - set(forms)
+    assert missing == set()
 
 
 # --- completion ---------------------------------------------------------------------------------------------

@@ -164,6 +164,39 @@ def test_quotas(cluster: Cluster, rookery: Command) -> None:
     assert "whose quota?" in rookery("quota", "set", "producer_byte_rate=1", code=2)
 
 
+def test_options_of_a_client_are_its_quotas(cluster: Cluster, rookery: Command) -> None:
+    assert "allowed, not changed" in rookery("config", "set", "client", "loader", "producer_byte_rate=5", "--dry-run")
+    rookery("config", "set", "client", "loader", "producer_byte_rate=1234567", "request_percentage=12.5")
+    rookery("config", "set", "client", "all", "consumer_byte_rate=99")
+
+    def changed(name: str) -> dict[str, str]:
+        return {row["option"]: row["value"] for row in rookery.json("config", "diff", "client", name)}
+
+    wanted = {"producer_byte_rate": "1234567", "request_percentage": "12.5"}
+    cluster.wait_for(lambda: changed("loader") == wanted, "the quotas")
+    cluster.wait_for(lambda: changed("all") == {"consumer_byte_rate": "99"}, "the default")
+    (row,) = rookery.json("config", "get", "client", "loader", "consumer_byte_rate")
+    assert (row["value"], row["source"]) == ("", "default")
+    rookery("config", "unset", "client", "loader", "producer_byte_rate", "request_percentage")
+    rookery("config", "unset", "client", "all", "consumer_byte_rate")
+    cluster.wait_for(lambda: not rookery.json("quota", "list"), "no quotas")
+    assert "options of a client are" in rookery("config", "set", "client", "loader", "bytes=1", code=2)
+    assert "a number is needed" in rookery("config", "set", "client", "x", "producer_byte_rate=y", code=2)
+    assert "not lists" in rookery("config", "append", "client", "x", "producer_byte_rate=1", code=2)
+
+
+def test_the_state_of_the_cluster_in_every_form(rookery: Command) -> None:
+    (state,) = rookery.json("cluster", "health", "--wait", "30")
+    assert (state["state"], state["problems"], state["brokers"]) == ("healthy", [], [1, 2, 3, 4])
+    assert rookery("cluster", "health", "-o", "name") == "healthy\n"
+    line = json.loads(rookery("cluster", "watch", "-n", "1", "-o", "json"))
+    assert {"time", "state", "problems", "controller", "brokers"} == set(line)
+    (report,) = rookery.json("cluster", "status")
+    assert rookery("cluster", "status", "-o", "name").strip() == report["cluster_id"]
+    assert rookery("cluster", "status", "-o", "csv").startswith("CLUSTER_ID,CONTROLLER\n")
+    assert rookery("cluster", "status", "-o", "yaml").startswith("- cluster_id: ")
+
+
 def test_nodes_are_listed_described_drained_and_removed(cluster: Cluster, rookery: Command) -> None:
     """Last in this module: the cluster has one broker fewer afterwards."""
     cluster.create_topic("kept", partitions=4, replication_factor=2)
