@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from rookery.client.consumer.deserializing import AnyRecord
 
 H = TypeVar("H", bound=Callable[..., Any])
+L = TypeVar("L")
 KEEP_S = 7 * 24 * 3600.0
 FORGET_EVERY = 1000
 """Marks between two looks for old ones."""
@@ -58,30 +59,26 @@ def idempotent(store: Store, identity: Callable[[AnyRecord], str] = by_place) ->
 
     def wrap(handler: H) -> H:
         if inspect.iscoroutinefunction(handler):
-            turns: dict[str, asyncio.Lock] = {}
+            waiting = _Turns(asyncio.Lock)
 
             @wraps(handler)
             async def once(record: AnyRecord) -> Any:
                 name = identity(record)
-                turn = turns.setdefault(name, asyncio.Lock())
-                try:
+                with waiting.turn(name) as turn:
                     async with turn:
                         if store.has(name):
                             return None
                         result = await handler(record)
                         store.add(name)
                         return result
-                finally:
-                    if not turn.locked() and turns.get(name) is turn:
-                        del turns[name]
 
             return once  # type: ignore[return-value]
-        guard = threading.Lock()
+        turns = _Turns(threading.Lock)
 
         @wraps(handler)
         def once_blocking(record: AnyRecord) -> Any:
             name = identity(record)
-            with guard:
+            with turns.turn(name) as turn, turn:
                 if store.has(name):
                     return None
                 result = handler(record)
@@ -91,6 +88,28 @@ def idempotent(store: Store, identity: Callable[[AnyRecord], str] = by_place) ->
         return once_blocking  # type: ignore[return-value]
 
     return wrap
+
+
+class _Turns(Generic[L]):
+    """A lock for each identity, kept while anybody has it or waits for it."""
+
+    def __init__(self, make: Callable[[], L]) -> None:
+        self._make = make
+        self._guard = threading.Lock()
+        self._locks: dict[str, tuple[L, int]] = {}
+
+    @contextmanager
+    def turn(self, name: str) -> Iterator[L]:
+        with self._guard:
+            lock, users = self._locks.get(name) or (self._make(), 0)
+            self._locks[name] = lock, users + 1
+        try:
+            yield lock
+        finally:
+            with self._guard:
+                lock, users = self._locks.pop(name)
+                if users > 1:
+                    self._locks[name] = lock, users - 1
 
 
 class SqliteStore:

@@ -10,7 +10,7 @@ from rookery.client.cli.contexts import KEYS, Contexts, contexts_path, read_cont
 from rookery.client.cli.printing import add_output, show
 from rookery.client.errors import NotFoundError, UsageError
 
-NAME = re.compile(r"[A-Za-z0-9_-]+")
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
 COLUMNS = ("context", "current", "bootstrap", "controllers", "command-config")
 
 
@@ -72,7 +72,7 @@ def _current(arguments: argparse.Namespace) -> int:
 
 def _add(arguments: argparse.Namespace) -> int:
     if not NAME.fullmatch(arguments.name):
-        raise UsageError(f"{arguments.name}: letters, digits, - and _ are allowed in a name")
+        raise UsageError(f"{arguments.name}: letters, digits, dots, - and _ are allowed in a name")
     found = read_contexts(os.environ)
     context = {"bootstrap": arguments.bootstrap}
     if arguments.controllers:

@@ -10,6 +10,7 @@
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import Any
 from rookery.client.errors import CliError, UsageError
 
 VARIABLE = "ROOKERY_CONTEXT"
+BARE = re.compile(r"[A-Za-z0-9_-]+")
 KEYS = ("bootstrap", "controllers", "command-config")
 
 
@@ -42,8 +44,13 @@ class Contexts:
         if name not in self.contexts:
             path = contexts_path(environ)
             named_by = f"{VARIABLE}={name}" if environ.get(VARIABLE) else f"{path}: current = {name!r}"
-            raise UsageError(f"{named_by}: {path} has no [contexts.{name}]")
+            raise UsageError(f"{named_by}: {path} has no [contexts.{_key(name)}]")
         return name, self.contexts[name]
+
+
+def _key(name: str) -> str:
+    """A name as TOML wants it: quoted if it has dots, which would be tables within tables."""
+    return name if BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def contexts_path(environ: Mapping[str, str]) -> Path:
@@ -62,6 +69,10 @@ def read_contexts(environ: Mapping[str, str]) -> Contexts:
     found = config.pop("contexts", {})
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
         raise CliError(f"{path}: [contexts.NAME] with `bootstrap` is needed for each context")
+    for name, each in found.items():
+        deeper = next((key for key, value in each.items() if isinstance(value, dict)), None)
+        if deeper is not None:
+            raise CliError(f'{path}: write [contexts."{name}.{deeper}"]: a name with dots needs quotes')
     contexts = {name: {key: str(value) for key, value in each.items()} for name, each in found.items()}
     return Contexts(str(config.pop("current", "")), contexts, config)
 
@@ -73,7 +84,8 @@ def write_contexts(environ: Mapping[str, str], contexts: Contexts) -> None:
         raise CliError(f"{path} also has {', '.join(sorted(contexts.others))}: change it by hand, it would be lost")
     lines = [f"current = {json.dumps(contexts.current)}"] if contexts.current else []
     for name, context in sorted(contexts.contexts.items()):
-        lines += ["", f"[contexts.{name}]", *(f"{key} = {json.dumps(text)}" for key, text in context.items())]
+        entries = [f"{_key(key)} = {json.dumps(text, ensure_ascii=False)}" for key, text in context.items()]
+        lines += ["", f"[contexts.{_key(name)}]", *entries]
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text("\n".join(lines) + "\n")

@@ -31,6 +31,8 @@ from rookery.core.net.network import Network
 
 GIVE_WAY_MS = 5
 """A loop of `send` lets other tasks run at least this often."""
+NO_TIMESTAMP = -1
+"""A record without time: a copy of one that has none."""
 _TIMESTAMP_MAX = 2**63 - 1
 
 
@@ -422,8 +424,9 @@ def _serialized(what: str, function: Serializer | None, values: Sequence[Any]) -
 
 
 def _checked_time(timestamp_ms: int) -> int:
-    if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
+    if type(timestamp_ms) is not int or not NO_TIMESTAMP <= timestamp_ms <= _TIMESTAMP_MAX:
         raise ConfigurationError(
-            f"timestamp_ms is {timestamp_ms!r}: milliseconds since 1970 are needed", "timestamp_ms"
+            f"timestamp_ms is {timestamp_ms!r}: milliseconds since 1970 are needed, or -1 for a record without time",
+            "timestamp_ms",
         )
     return timestamp_ms

@@ -112,3 +112,52 @@ def test_old_marks_are_forgotten() -> None:
     assert not store.has("old")
     assert store.has("new-0")
     store.close()
+
+
+async def test_a_call_that_comes_while_others_wait_waits_with_them() -> None:
+    """The first call fails. Those behind it run one after the other, whoever comes when."""
+    store = SqliteStore(":memory:")
+    calls = running = 0
+
+    @idempotent(store)
+    async def handle(one: RawRecord) -> None:
+        nonlocal calls, running
+        calls += 1
+        running += 1
+        try:
+            assert running == 1
+            for _ in range(5):
+                await asyncio.sleep(0)
+            if calls == 1:
+                raise ValueError
+        finally:
+            running -= 1
+
+    async def late(first: asyncio.Task[None]) -> None:
+        while not first.done():
+            await asyncio.sleep(0)
+        await handle(record(1))
+
+    first = asyncio.create_task(handle(record(1)))
+    others = [asyncio.create_task(handle(record(1))), asyncio.create_task(late(first))]
+    with pytest.raises(ValueError):
+        await first
+    await asyncio.gather(*others)
+    assert calls == 2
+    store.close()
+
+
+def test_threads_with_other_records_do_not_wait() -> None:
+    store = SqliteStore(":memory:")
+    met = threading.Barrier(2)
+
+    @idempotent(store)
+    def handle(one: RawRecord) -> None:
+        met.wait(10)  # both are in the handler at once, or this fails
+
+    other = threading.Thread(target=handle, args=(record(1),))
+    other.start()
+    handle(record(2))
+    other.join()
+    assert store.has("t-0@1")
+    store.close()

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from rookery.client.cli.__main__ import main
+from rookery.sync import Producer as OwnProducer
 from rookery.testing import Cluster
 
 
@@ -284,13 +285,16 @@ def test_a_topic_is_copied_with_its_options(cluster: Cluster, rookery: Command, 
     producer.begin_transaction()
     producer.produce(topic, b"tx", b"key", partition=0, headers=[("h", b"x")], timestamp=1234567)
     producer.commit_transaction(30)
-    assert "copied 21 record(s)" in rookery("topic", "copy", topic, f"{topic}-copy")
+    with OwnProducer(bootstrap_servers=cluster.bootstrap) as own:
+        own.send(topic, b"timeless", partition=1, timestamp_ms=-1).result()
+    assert "copied 22 record(s)" in rookery("topic", "copy", topic, f"{topic}-copy")
     assert "retention.ms=777777777" in rookery("topic", "describe", f"{topic}-copy")
 
     def stored(name: str) -> list[tuple[int, int, bytes | None, bytes | None, object]]:
         return [(r.partition, r.timestamp, r.key, r.value, r.headers) for r in cluster.records(name)]
 
     assert stored(f"{topic}-copy") == stored(topic)
+    assert (1, -1, None, b"timeless") in [each[:4] for each in stored(f"{topic}-copy")]
     assert "copied 0 record(s)" in rookery("topic", "copy", topic, f"{topic}-copy", "--since", "2999-01-01T00:00:00")
     rookery("topic", "create", f"{topic}-small", "-p", "1")
     assert "add-partitions" in rookery("topic", "copy", topic, f"{topic}-small", code=1)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.client.cli import finding
+from rookery.client.cli.contexts import Contexts, read_contexts, write_contexts
 from rookery.client.errors import CliError, UsageError
 from rookery.client.local import cluster_file
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
@@ -79,3 +80,16 @@ def test_mistakes_are_explained(here: Path, home: dict[str, str]) -> None:
     (Path(home["XDG_CONFIG_HOME"]) / "rookery" / "config.toml").write_text("current = ")
     with pytest.raises(CliError, match=r"config\.toml cannot be read"):
         finding.bootstrap(None, home, here)
+
+
+def test_names_of_contexts_may_have_dots(here: Path, home: dict[str, str]) -> None:
+    named = Contexts("kafka.eu-1", {"kafka.eu-1": {"bootstrap": "eu:1"}, "dev": {"bootstrap": "dev:1"}})
+    write_contexts(home, named)
+    assert read_contexts(home) == named
+    assert finding.bootstrap(None, home, here) == "eu:1"
+
+
+def test_a_name_with_dots_and_no_quotes_is_refused_with_the_right_spelling(home: dict[str, str]) -> None:
+    configure(home, '[contexts.kafka.eu]\nbootstrap = "eu:1"\n')
+    with pytest.raises(CliError, match=r'write \[contexts."kafka.eu"\]'):
+        read_contexts(home)
