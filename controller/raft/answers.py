@@ -16,6 +16,7 @@ from rookery.controller.raft.metrics import RaftMetrics
 from rookery.controller.raft.storage import RaftStorage
 from rookery.core.clock import Clock
 from rookery.core.errors import NotControllerError, OffsetOutOfRangeError, RequestTimedOutError
+from rookery.core.log import LogDirFailed
 from rookery.core.metadata_log import SnapshotId
 
 CHUNK_BYTES = 4 << 20
@@ -51,12 +52,14 @@ class Calls:
         self,
         storage: RaftStorage,
         damaged: Callable[[MetadataDamagedError], None],
+        unreadable: Callable[[Exception], None],
         downloads: Callable[[SnapshotId], None],
     ) -> None:
-        """`damaged` hears of records that cannot be sent, `downloads` of every snapshot that somebody begins to
-        read."""
+        """`damaged` hears of records that must not be sent, `unreadable` of what the disk did not give, `downloads`
+        of every snapshot that somebody begins to read."""
         self._storage = storage
         self._damaged = damaged
+        self._unreadable = unreadable
         self._downloads = downloads
         self._waiting: dict[int, _Call] = {}
         self._numbers = count(1)
@@ -83,6 +86,8 @@ class Calls:
         except MetadataDamagedError as error:
             self._damaged(error)
             call.answered.get_loop().call_later(DAMAGED_PAUSE_S, _give_nothing, call, response)
+        except (OSError, LogDirFailed) as error:  # no answer: the peer asks again when its time is over
+            self._unreadable(error)
 
     def _completed(self, response: m.Response, max_bytes: int) -> Answer:
         match response:

@@ -50,8 +50,9 @@ HANDOVER_EXTRA_S = 1.0
 _TIMER_MIN_S = 0.001
 DAMAGED_TODO = "if this goes on, check the disk of the leader and this one; the leader's next snapshot is tried, too"
 ROTTEN_TODO = "check the disk of this node; where others vote, rebuild the node from them"
+UNREADABLE_TODO = "check the disk of this node; it is read again, and other replicas wait for what it cannot give"
 CHECK_AGAIN_S = 10.0
-"""Damage is looked for, and told of, at most so often."""
+"""Damage and read errors are looked for, and told of, at most so often."""
 REDUNDANT = 3
 """So many voters do without one of them."""
 UNWRITTEN_TODO = "free or repair the disk; until a snapshot succeeds, the metadata log grows"
@@ -97,7 +98,7 @@ class Driver:
         self.settings = settings
         self.core = core
         self.storage = storage
-        self.calls = Calls(storage, self._damaged, self._downloads)
+        self.calls = Calls(storage, self._damaged, self._unreadable, self._downloads)
         self.commits = Commits(clock, metrics)
         self.delivery = Delivery(storage)
         self.transport = Transport(
@@ -134,6 +135,7 @@ class Driver:
         self._missing: list[int] = []
         self._writing_snapshot = False
         self._checked: tuple[SnapshotId | None, float] = (None, 0.0)
+        self._checking = False
         self._tell_damage_at = -inf
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -224,25 +226,52 @@ class Driver:
     def _damaged(self, error: MetadataDamagedError) -> None:
         """Some other replica needs what this one cannot give. It ends where the other voters can go on without it, and
         the one of them that leads next can give it; else it is better than nothing."""
+        self._tell("raft.metadata.damaged", error, ROTTEN_TODO)
+        self._end_if_redundant(error)
+
+    def _unreadable(self, error: Exception) -> None:
+        """The disk did not give what some other replica asked for. It may the next time, but who leads next need not
+        wait for that."""
+        self._tell("raft.metadata.unreadable", error, UNREADABLE_TODO)
+        self._end_if_redundant(error)
+
+    def _tell(self, event: str, error: Exception, todo: str) -> None:
         now = self._clock.monotonic()
         if now >= self._tell_damage_at:
             self._tell_damage_at = now + CHECK_AGAIN_S
-            _log.error("raft.metadata.damaged", reason=str(error), todo=ROTTEN_TODO)
+            _log.error(event, reason=str(error), todo=todo)
+
+    def _end_if_redundant(self, error: Exception) -> None:
         if len(self.core.replica.voters) >= REDUNDANT and not self._failure.done():
             self._failure.set_exception(error)
 
     def _downloads(self, snapshot: SnapshotId) -> None:
         now, (last, checked_at) = self._clock.monotonic(), self._checked
-        if snapshot != last or now - checked_at > CHECK_AGAIN_S:
+        if not self._checking and (snapshot != last or now - checked_at > CHECK_AGAIN_S):
             self._checked = (snapshot, now)
+            self._checking = True
             self.spawn(self._check(snapshot))
 
     async def _check(self, snapshot: SnapshotId) -> None:
-        """When somebody begins to download it: a snapshot may rot after it was written."""
+        """When somebody begins to download it: a snapshot may rot after it was written. A disk that does not give it is
+        asked again, for as long as the snapshot is the latest: whoever downloads it checks it, too."""
+        try:
+            while snapshot == self.storage.latest_snapshot:
+                if await self._is_checked(snapshot):
+                    return
+                await asyncio.sleep(CHECK_AGAIN_S)
+        finally:
+            self._checking = False
+
+    async def _is_checked(self, snapshot: SnapshotId) -> bool:
         try:
             await finish_despite_cancel(asyncio.to_thread(self.storage.check_snapshot, snapshot))
         except MetadataDamagedError as error:
             self._damaged(error)
+        except OSError as error:
+            self._tell("raft.metadata.unreadable", error, UNREADABLE_TODO)
+            return False
+        return True
 
     def _tick(self) -> None:
         self._timer = None
