@@ -58,6 +58,7 @@ class Session:
         self._forks = _forks
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cluster: Cluster | None = None
+        self._adopted = False
 
     @property
     def cluster(self) -> Cluster:
@@ -104,10 +105,17 @@ class Session:
             raise explained(error) from None
         self._cluster = cluster
 
+    def adopt(self, cluster: Cluster) -> None:
+        """Use connections of another owner, who closes them. For the loop that they live in."""
+        self.check_usable()
+        self._loop = asyncio.get_running_loop()
+        self._cluster = cluster
+        self._adopted = True
+
     async def close(self) -> None:
         """Close the connections; calls after the first do nothing."""
         self.closed = True
-        if self._cluster is not None and not self.forked:
+        if self._cluster is not None and not self.forked and not self._adopted:
             await self._cluster.close()
 
     def check_usable(self) -> None:

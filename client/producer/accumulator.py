@@ -28,6 +28,7 @@ from rookery.core.errors import (
 )
 from rookery.core.net.backoff import Backoff, BackoffSettings
 from rookery.core.wire.batch import HEADER_SIZE
+from rookery.core.wire.primitives import Buffer
 
 UNCERTAIN = {
     ErrorCode.REQUEST_TIMED_OUT,
@@ -174,6 +175,17 @@ class Accumulator:
         queue.waiting_bytes += size
         return batch, batch.extend(timestamp, keys, values)
 
+    def enclose(self, queue: PartitionQueue, timestamp: int, records: Buffer, count: int) -> Batch:
+        """Add a batch of encoded records, which takes no others and does not linger."""
+        batch = self._open(queue)
+        queue.open = None
+        size = len(records)
+        self.used += size
+        batch.size += size
+        queue.waiting_bytes += size
+        batch.enclose(timestamp, records, count)
+        return batch
+
     def room_in(self, queue: PartitionQueue) -> int:
         """Bytes that the open batch still takes."""
         return self.settings.batch_size - (queue.open.size if queue.open is not None else HEADER_SIZE)
@@ -231,7 +243,7 @@ class Accumulator:
     def _ready_at(self, queue: PartitionQueue, head: Batch, hurry: bool) -> float:
         if head.attempts:
             return head.retry_at
-        if hurry or len(queue.waiting) > 1 or head.size >= self.settings.batch_size:
+        if hurry or queue.open is not head or head.size >= self.settings.batch_size:
             return 0.0
         return head.created_at + self.settings.linger_s
 

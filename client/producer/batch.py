@@ -3,7 +3,7 @@
 The batch knows no event loop. Whoever waits for its end leaves a function that is called once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rookery.client.producer.encoding import Row, Run, encode_row
@@ -118,6 +118,12 @@ class Batch:
         self.count += len(values)
         self._run(Run(timestamp, keys, values))
         return number
+
+    def enclose(self, timestamp: int, records: Buffer, count: int) -> None:
+        """Take records that are encoded, as the only ones. They are compressed at once."""
+        self._at(timestamp, 0)
+        self.count = count
+        self._packed = compress(self.codec, records, self.level)
 
     def _run(self, run: Run) -> None:
         self._content.append(run)
@@ -247,6 +253,13 @@ class Batch:
         base = batch.base_offset
         time = batch.log_append_time if batch.log_append_time >= 0 else timestamp
         return RecordMetadata(*self.place, base + number if base >= 0 else -1, time)
+
+    def parts(self) -> Iterator["Batch"]:
+        """The batch itself, or the parts it was split into."""
+        for _, child in self.children:
+            yield from child.parts()
+        if not self.children:
+            yield self
 
     def _holding(self, number: int) -> tuple["Batch", int]:
         batch = self

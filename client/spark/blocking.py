@@ -11,12 +11,15 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from rookery.client.identity import ProducerId
-from rookery.client.spark.kafka_options import Connecting
+from rookery.client.producer import Producer
+from rookery.client.producer.encoded import producer_over
+from rookery.client.spark.kafka_options import ALL, Connecting, Producing
 from rookery.core.net.client_properties import security_of
 from rookery.core.net.cluster import Cluster
 
 T = TypeVar("T")
+BUFFER_MEMORY = 1 << 28
+"""More than an outbox collects: only a row of this size would not fit."""
 
 
 class BlockingCluster:
@@ -32,8 +35,8 @@ class BlockingCluster:
             security=security_of(dict(connecting.security)),
             request_timeout_s=connecting.request_timeout_s,
         )
-        self.identity = ProducerId(self.cluster)
-        """One for all writes of this process: brokers would have to store many if each task had its own."""
+        self._connecting = connecting
+        self._producers: dict[Producing, Producer] = {}
         self.batch_bytes_max: dict[str, int] = {}
         """Batch sizes of topics that refused larger batches of this process."""
 
@@ -43,11 +46,41 @@ class BlockingCluster:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.submit(work).result()
 
+    def producer(self, producing: Producing) -> Producer:
+        """One for all writes of this process with the same options: brokers would have to store many producer ids if
+        each task had its own."""
+        if producing not in self._producers:
+            settings = _settings(self._connecting, producing)
+            self._producers[producing] = self.run(producer_over(self.cluster, settings))
+        return self._producers[producing]
+
     def close(self) -> None:
+        for producer in self._producers.values():
+            self.run(producer.close(0))
         self.run(self.cluster.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+def _settings(connecting: Connecting, producing: Producing) -> dict[str, Any]:
+    """Without idempotence one request at a time keeps the order of a partition's rows."""
+    timeout_ms = int(producing.delivery_timeout_s * 1000)
+    return {
+        "bootstrap.servers": connecting.bootstrap,
+        "client.id": connecting.client_id,
+        "request.timeout.ms": min(int(connecting.request_timeout_s * 1000), timeout_ms),
+        "acks": "all" if producing.acks == ALL else str(producing.acks),
+        "enable.idempotence": producing.idempotent,
+        "max.in.flight.requests.per.connection": 5 if producing.idempotent else 1,
+        "compression.type": producing.codec.name.lower(),
+        "max.request.size": producing.request_bytes_max,
+        "batch.size": producing.request_bytes_max,
+        "buffer.memory": BUFFER_MEMORY,
+        "linger.ms": 0,
+        "max.block.ms": timeout_ms,
+        "delivery.timeout.ms": timeout_ms,
+    }
 
 
 _kept: dict[tuple[int, Connecting], BlockingCluster] = {}

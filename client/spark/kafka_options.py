@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rookery.client.sender import ALL, DELIVERY_TIMEOUT_S
 from rookery.client.spark.places import TopicPartition
 from rookery.core.config.options import ConfigError
 from rookery.core.net.client_properties import GUARDED, security_of
@@ -91,6 +90,8 @@ def _object(wanted: str, text: str) -> dict[str, Any]:
     return value
 
 
+ALL = -1
+DELIVERY_TIMEOUT_S = 120.0
 PREFIX = "kafka."
 INT_MAX = 2**31 - 1
 """The largest number among a Kafka client's settings."""

@@ -1,23 +1,22 @@
 """Collects rows into batches and writes them to all partitions in parallel."""
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rookery.client.identity import NoIdentity
-from rookery.client.sender import Encoded, Sender
+from rookery.client.producer.batch import Batch
+from rookery.client.producer.delivery import settled
+from rookery.client.producer.encoded import Encoded, send_encoded
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.encoder import encode, parts, rows_of, sizes_of
 from rookery.client.spark.options import SinkOptions
 from rookery.client.spark.places import TopicPartition
 from rookery.client.spark.routing import grouped, route
 from rookery.core.clock import Clock, SystemClock
-from rookery.core.errors import MessageTooLargeError, UnknownTopicOrPartitionError
+from rookery.core.errors import UnknownTopicOrPartitionError
 from rookery.core.net.cluster import UNKNOWN_TOPIC
 from rookery.core.wire.batch import HEADER_SIZE
 
@@ -26,14 +25,6 @@ BUFFERED_BYTES_MAX = 16 << 20
 
 METADATA_WAIT_S = 10.0
 """How long to retry if a row names a new partition that is not in a node's metadata yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parcel:
-    """The rows of one batch, and the batch; the rows are needed again if it is too large for its topic."""
-
-    rows: pa.RecordBatch
-    records: Encoded
 
 
 class Outbox:
@@ -49,7 +40,7 @@ class Outbox:
         self._options = options
         self._turn = turn
         self._clock = clock or SystemClock()
-        self._senders: dict[str, Sender] = {}
+        self._producer = blocking.producer(options.producing)
         self._partitions: dict[str, int] = {}
         self._waiting: dict[TopicPartition, list[pa.RecordBatch]] = defaultdict(list)
         self._sizes: dict[TopicPartition, int] = defaultdict(int)
@@ -77,9 +68,9 @@ class Outbox:
         waiting, self._waiting = self._waiting, defaultdict(list)
         self._sizes.clear()
         self._turn += 1
-        parcels = [(*place, list(self._packed(place[0], rows))) for place, rows in waiting.items()]
+        batches = [(*place, list(self._packed(place[0], rows))) for place, rows in waiting.items()]
         self._wait()
-        self._sending = self._blocking.submit(self._write(parcels))
+        self._sending = self._blocking.submit(self._write(batches))
 
     def finish(self) -> None:
         """Write the remaining rows; returns when the cluster has everything."""
@@ -112,30 +103,24 @@ class Outbox:
         most = self._options.producing.request_bytes_max
         return min(most, self._blocking.batch_bytes_max.get(topic, most))
 
-    def _packed(self, topic: str, gathered: Sequence[pa.RecordBatch]) -> Iterator[Parcel]:
+    def _packed(self, topic: str, gathered: Sequence[pa.RecordBatch]) -> Iterator[Encoded]:
         now = self._clock.wall_ms()
         for rows in parts(pa.concat_batches(gathered), self._bytes_max(topic) - HEADER_SIZE):
-            yield Parcel(rows, Encoded(encode(rows), rows.num_rows, now, now))
+            yield Encoded(encode(rows), rows.num_rows, now)
 
-    async def _write(self, work: Sequence[tuple[str, int, list[Parcel]]]) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for topic, partition, parcels in work:
-                    group.create_task(self._write_in_turn(topic, partition, parcels))
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None  # the first one ended the others
-
-    async def _write_in_turn(self, topic: str, partition: int, parcels: Iterable[Parcel]) -> None:
-        for each in parcels:
-            try:
-                await self._senders[topic].deliver(partition, each.records)
-                self.written += each.records.count
-            except MessageTooLargeError:
-                if each.records.count == 1:
-                    raise
-                half = (len(each.records.records) + HEADER_SIZE) // 2
-                self._blocking.batch_bytes_max[topic] = min(self._bytes_max(topic), half)
-                await self._write_in_turn(topic, partition, self._packed(topic, [each.rows]))
+    async def _write(self, work: Sequence[tuple[str, int, list[Encoded]]]) -> None:
+        sent: list[tuple[str, Batch]] = []
+        for topic, partition, batches in work:
+            sent += [(topic, await send_encoded(self._producer, topic, partition, each)) for each in batches]
+        for topic, batch in sent:
+            await settled(batch)
+            for part in batch.parts():
+                if part.error is not None:
+                    raise part.error
+            if batch.children:
+                largest = max(part.size for part in batch.parts())
+                self._blocking.batch_bytes_max[topic] = min(self._bytes_max(topic), largest)
+            self.written += batch.count
 
     def _wait(self) -> None:
         sending, self._sending = self._sending, None
@@ -144,16 +129,7 @@ class Outbox:
 
     def _open(self, topic: str) -> int:
         """The number of partitions when the task begins to write: it may have grown since the last task."""
-        blocking, producing = self._blocking, self._options.producing
-        self._senders[topic] = Sender(
-            blocking.cluster,
-            topic,
-            acks=producing.acks,
-            codec=producing.codec,
-            identity=blocking.identity if producing.idempotent else NoIdentity(),
-            timeout_s=producing.delivery_timeout_s,
-        )
-        self._partitions[topic] = blocking.run(self._count(topic))
+        self._partitions[topic] = self._blocking.run(self._count(topic))
         return self._partitions[topic]
 
     async def _count(self, topic: str) -> int:

@@ -9,8 +9,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
-from rookery.client.sender import Outgoing, Sender
-from rookery.core.net.cluster import Cluster
+from rookery import Producer as OwnProducer
 from tests.cluster.ends import ends
 from tests.cluster.local import LocalCluster
 from tests.interop import peers
@@ -52,10 +51,9 @@ def kafka_python_sends(bootstrap: str, topic: str, values: list[bytes]) -> None:
 
 def our_own_sends(bootstrap: str, topic: str, values: list[bytes]) -> None:
     async def send() -> None:
-        async with Cluster(bootstrap) as cluster:
-            sender = Sender(cluster, topic)
+        async with OwnProducer(bootstrap_servers=bootstrap) as producer:
             for one in values:
-                await sender.send([Outgoing(one, partition=0)])
+                await (await producer.send(topic, one, partition=0))
 
     asyncio.run(asyncio.wait_for(send(), PATIENCE_S))
 

@@ -9,10 +9,9 @@ from pyspark.sql import SparkSession
 
 from rookery.client.cli.pipeline import checkpoint_in, pairs
 from rookery.client.errors import UsageError
-from rookery.client.sender import Outgoing
 from rookery.client.spark import archive
 from tests.cluster.local import LocalCluster
-from tests.spark.topics import high_watermark, write
+from tests.spark.topics import Outgoing, high_watermark, write
 
 pytestmark = pytest.mark.timeout(600)
 """The first test of a run also starts Java and the cluster."""

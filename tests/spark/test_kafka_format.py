@@ -9,12 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from rookery.client.reader import EARLIEST, PartitionReader, offset_at
-from rookery.client.sender import Outgoing
 from rookery.core.net.cluster import Cluster
 from rookery.core.wire.records import Codec, RecordHeader
 from tests import needs
 from tests.cluster.local import LocalCluster, wait_for
-from tests.spark.topics import high_watermark, into_files, numbered, numbers, write
+from tests.spark.topics import Outgoing, high_watermark, into_files, numbered, numbers, write
 
 pytestmark = pytest.mark.timeout(600)
 """The first test of a run also starts Java and the cluster."""

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from rookery.client.sender import Outgoing
 from rookery.client.spark import blocking
 from rookery.client.spark.data_loss import DataLossError
 from rookery.client.spark.kafka_options import OptionError
@@ -18,7 +17,7 @@ from rookery.core.wire.records import RecordHeader
 from tests import needs
 from tests.cluster.deleting import delete_records
 from tests.cluster.local import LocalCluster
-from tests.spark.topics import write
+from tests.spark.topics import Outgoing, write
 
 pytestmark = pytest.mark.timeout(600)
 """The first test of a run also starts Java and the cluster."""

@@ -6,11 +6,19 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from rookery.client.sender import Outgoing
 from rookery.core.wire.records import Codec, RecordHeader
 from tests.cluster.local import LocalCluster, wait_for
 from tests.spark.numbers import Numbers
-from tests.spark.topics import end_offset, high_watermark, into_files, load, numbered, numbers, write
+from tests.spark.topics import (
+    Outgoing,
+    end_offset,
+    high_watermark,
+    into_files,
+    load,
+    numbered,
+    numbers,
+    write,
+)
 
 pytestmark = pytest.mark.timeout(600)
 """The first test of a run also starts Java and the cluster."""

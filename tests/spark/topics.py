@@ -3,18 +3,29 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from rookery.client import admin
 from rookery.client.reader import LATEST, offset_at
-from rookery.client.sender import Outgoing, Sender
 from rookery.core.net.cluster import Cluster
-from rookery.core.wire.records import Codec
+from rookery.core.wire.records import Codec, RecordHeader
+from rookery.sync import Producer
 from tests.cluster.local import LocalCluster
 
 Row = tuple[int, bytes | None, bytes | None]
+
+
+class Outgoing(NamedTuple):
+    """A record to be written."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[RecordHeader] = ()
+    partition: int | None = None
+    timestamp: int | None = None
 
 
 def write(
@@ -24,11 +35,19 @@ def write(
     codec: Codec = Codec.NONE,
     acks: int = -1,
 ) -> None:
-    async def send() -> None:
-        async with Cluster(cluster.awake) as client:
-            await Sender(client, topic, codec=codec, acks=acks).send(records)
-
-    asyncio.run(send())
+    """All records of a partition in one batch."""
+    how = {"compression_type": codec.name.lower(), "acks": "all" if acks < 0 else str(acks)}
+    with Producer(bootstrap_servers=cluster.awake, linger_ms=10_000, batch_size=1 << 20, **how) as producer:
+        for each in records:
+            producer.send(
+                topic,
+                each.value,
+                key=each.key,
+                headers=each.headers,
+                partition=each.partition,
+                timestamp_ms=each.timestamp,
+            )
+        producer.flush()
 
 
 def numbered(first: int, count: int, partitions: int) -> list[Outgoing]:

@@ -10,7 +10,8 @@ from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.options import SinkOptions, sink_options
 from rookery.client.spark.outbox import Outbox
 from rookery.core.errors import ErrorCode, MessageTooLargeError
-from tests.unit.client.test_sender import Scripted
+from rookery.core.net.connection import ConnectionLostError
+from tests.unit.client.scripted import Scripted
 
 
 def parsed(**options: str) -> SinkOptions:
@@ -122,7 +123,7 @@ def test_batches_too_large_for_their_topic_are_split(blocking: BlockingCluster, 
         assert [value for _, values in cluster.written for value in values] == rows
         refused.append(cluster.refused)
         cluster.written.clear()
-    assert 0 < refused[0] == refused[1] < 10
+    assert 0 < refused[0] == refused[1] < 20
     outbox = Outbox(blocking, parsed(topic="t"))
     outbox.add(batch(value=pa.array([bytes(2000)])))
     with pytest.raises(MessageTooLargeError):
@@ -145,3 +146,26 @@ def test_what_is_refused_is_an_error_of_the_task() -> None:
     with pytest.raises(MessageTooLargeError):
         outbox.finish()
     blocking.close()
+
+
+@pytest.mark.invariant("T1")
+def test_a_batch_is_stored_once_although_its_answer_was_lost() -> None:
+    """Batches of a partition that follow it keep their order and their numbers."""
+    cluster = Scripted(ConnectionLostError("the answer is lost"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    blocking = BlockingCluster(parsed().connecting, cluster)
+    for words in (["a", "b"], ["c"]):
+        outbox = Outbox(blocking, parsed(topic="t"))
+        outbox.add(batch(value=pa.array(words), partition=pa.array([1] * len(words), pa.int32())))
+        outbox.finish()
+    blocking.close()
+    assert cluster.topics["t"] == [b"a", b"b", b"c"]
+    assert cluster.stamps == [(100, 1, 0), (100, 1, 0), (100, 1, 0), (100, 1, 2)]
+
+
+def test_no_numbers_without_all_acknowledgements(cluster: Scripted) -> None:
+    blocking = BlockingCluster(parsed().connecting, cluster)
+    outbox = Outbox(blocking, parsed(topic="t", **{"kafka.acks": "1"}))
+    outbox.add(batch(value=pa.array(["a"])))
+    outbox.finish()
+    blocking.close()
+    assert [(producer, sequence) for producer, _, sequence in cluster.stamps] == [(-1, -1)]
