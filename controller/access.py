@@ -17,6 +17,7 @@ from rookery.core.net.tls import ADMIN_NAME, NODE_NAME
 
 Context = grpc.aio.ServicerContext[object, object]
 _NAMES = "x509_subject_alternative_name"
+_TRANSPORT = "transport_security_type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Access:
     node_id: int
     mutual_tls: bool = False
     release: Release = RELEASE
+    plain_too: bool = False
+    """While a cluster goes from plain to TLS, calls without TLS are believed as they were before."""
 
     async def check_cluster(self, context: Context, cluster_id: str, to_id: int = -1) -> None:
         if cluster_id != self.cluster_id:
@@ -56,16 +59,24 @@ class Access:
 
     async def check_node(self, context: Context, node_id: int) -> None:
         """The caller speaks for `node_id`: with mutual TLS its certificate must say so."""
-        if self.mutual_tls and NODE_NAME.format(node_id) not in certificate_names(context):
+        if self._knows_callers(context) and NODE_NAME.format(node_id) not in certificate_names(context):
             await _deny(context, f"names {NODE_NAME.format(node_id)!r}, for which it speaks")
 
     async def check_admin(self, context: Context) -> None:
         """The caller may change the quorum: a node, or somebody with an administrator's certificate."""
-        if self.mutual_tls:
+        if self._knows_callers(context):
             prefix = NODE_NAME.format("")
             names = certificate_names(context)
             if not any(name == ADMIN_NAME or name.startswith(prefix) for name in names):
                 await _deny(context, f"names {ADMIN_NAME!r} or a node, which alone may do this")
+
+    def _knows_callers(self, context: Context) -> bool:
+        """Whether a certificate must say who calls."""
+        return self.mutual_tls and not (self.plain_too and not _by_tls(context))
+
+
+def _by_tls(context: Context) -> bool:
+    return b"ssl" in context.auth_context().get(_TRANSPORT, ())
 
 
 def certificate_names(context: Context) -> list[str]:

@@ -56,12 +56,20 @@ def _check_control_plane(settings: Settings, listeners: Listeners) -> None:
     if secured is None and not settings[keys.AUTHORIZER_CLASS_NAME]:
         return
     name, protocol = controller_protocol(settings)
-    if protocol != PLAINTEXT or settings[keys.ALLOW_PLAINTEXT_CONTROLLER]:
+    spoken = protocol == PLAINTEXT or settings[keys.CONTROLLER_PLAINTEXT] != "no"
+    if not spoken or settings[keys.ALLOW_PLAINTEXT_CONTROLLER]:
         return
     exposed = next(_exposed(settings, listeners), None)
     if exposed is None:
         return
     why = keys.AUTHORIZER_CLASS_NAME.name if secured is None else f"listener {secured.name}"
+    if protocol != PLAINTEXT:
+        raise ConfigError(
+            keys.CONTROLLER_PLAINTEXT.name,
+            settings[keys.CONTROLLER_PLAINTEXT],
+            f"{why} asks for security, and controllers still take calls without TLS at {exposed}: until that is "
+            f"over, set {keys.ALLOW_PLAINTEXT_CONTROLLER.name}=true if the network keeps other hosts away from it",
+        )
     raise ConfigError(
         node.LISTENER_SECURITY_PROTOCOL_MAP.name,
         f"{name}:{PLAINTEXT}",

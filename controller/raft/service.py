@@ -52,9 +52,11 @@ class RaftService(raft_pb2_grpc.RaftServicer):
 
     def __init__(self, node: RaftNode) -> None:
         settings = node.settings
-        mutual = settings.tls is not None and settings.tls.current.client_auth == "required"
+        tls = settings.tls.current if settings.tls is not None else None
+        mutual = tls is not None and tls.client_auth == "required"
+        plain_too = tls is not None and tls.plaintext != "no"
         self._node = node
-        self.access = Access(settings.cluster_id, settings.node_id, mutual, settings.release)
+        self.access = Access(settings.cluster_id, settings.node_id, mutual, settings.release, plain_too)
 
     def register(self, server: grpc.aio.Server) -> None:
         raft_pb2_grpc.add_RaftServicer_to_server(self, server)  # type: ignore[no-untyped-call]

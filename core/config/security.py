@@ -258,6 +258,13 @@ ALLOW_PLAINTEXT_CONTROLLER = Option(
     "Start although clients must authenticate while the controller listener is PLAINTEXT and not on loopback: whoever "
     "reaches it can change the cluster.",
 )
+CONTROLLER_PLAINTEXT = Option(
+    "rookery.controller.plaintext",
+    String(("no", "accept", "use")),
+    "no",
+    "While controllers go from PLAINTEXT to SSL without downtime. use: this node accepts calls with and without TLS, "
+    "and calls others without. accept: it accepts both and calls with TLS. no: TLS alone.",
+)
 PRINCIPAL_BUILDER_CLASS = Option(
     "principal.builder.class",
     String(("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",)),

@@ -72,7 +72,7 @@ def open_channel(
 ) -> grpc.aio.Channel:
     """A channel to `address` (host:port); it connects when first used and reconnects by itself."""
     options = channel_options(message_bytes_max)
-    if tls is None:
+    if tls is None or tls.plaintext == "use":
         return grpc.aio.insecure_channel(address, options=options)
     credentials = grpc.ssl_channel_credentials(
         root_certificates=tls.trusted, private_key=tls.key, certificate_chain=tls.chain

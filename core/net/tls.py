@@ -9,6 +9,8 @@ from typing import Literal, Protocol, cast
 from rookery.core.config.options import HIDDEN, ConfigError
 
 ClientAuth = Literal["none", "requested", "required"]
+Plaintext = Literal["no", "accept", "use"]
+CONTROLLER_PLAINTEXT = "rookery.controller.plaintext"
 NODE_NAME = "node-{}"
 """The subject alternative name (DNS) that carries a node's id in its certificate."""
 ADMIN_NAME = "admin"
@@ -39,6 +41,9 @@ class Tls:
     cipher_suites: tuple[str, ...] = ()
     verify_host: bool = True
     """Of a client: whether the certificate must name the host that was connected to."""
+    plaintext: Plaintext = "no"
+    """Of the control plane, while a cluster goes from plain to TLS: whether callers without TLS are accepted, and
+    whether this node calls others without."""
 
     @property
     def current(self) -> "Tls":
@@ -82,6 +87,7 @@ def read_tls(settings: Mapping[str, str]) -> Tls:
         tuple(filter(None, map(str.strip, settings.get("ssl.enabled.protocols", "").split(",")))) or tuple(_VERSIONS),
         tuple(filter(None, map(str.strip, settings.get("ssl.cipher.suites", "").split(",")))),
         bool(settings.get("ssl.endpoint.identification.algorithm", "https")),
+        cast(Plaintext, settings.get(CONTROLLER_PLAINTEXT, "no")),
     )
 
 

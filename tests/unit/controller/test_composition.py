@@ -72,6 +72,8 @@ def test_tls_between_nodes_is_mutual(tmp_path: Path) -> None:
     assert read_tls(texts).client_auth == "required"
     plain = settings()
     assert control_texts(plain) is None
+    with pytest.raises(ConfigError, match="PLAINTEXT already"):
+        control_texts(settings(rookery_controller_plaintext="accept"))
 
 
 def test_the_server_starts_first_and_stops_last() -> None:

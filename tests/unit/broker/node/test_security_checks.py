@@ -51,7 +51,13 @@ def test_a_plain_control_plane_off_loopback_is_refused(secured_by: dict[str, str
     with pytest.raises(ConfigError, match="map CONTROLLER to SSL"):
         check_security(settings(keys))
     check_security(settings({**keys, "rookery.allow.plaintext.controller": "true"}))
-    check_security(settings({**keys, "listener.security.protocol.map": "CONTROLLER:SSL,SASL_SSL:SASL_SSL"}))
+    tls = {**keys, "listener.security.protocol.map": "CONTROLLER:SSL,SASL_SSL:SASL_SSL"}
+    check_security(settings(tls))
+    for still_plain in ("accept", "use"):
+        both = {**tls, "rookery.controller.plaintext": still_plain}
+        with pytest.raises(ConfigError, match="still take calls without TLS"):
+            check_security(settings(both))
+        check_security(settings({**both, "rookery.allow.plaintext.controller": "true"}))
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])

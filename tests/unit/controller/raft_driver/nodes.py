@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import UUID
 
@@ -128,6 +128,14 @@ class Nodes:
             checkpoint_interval_ms=50,
         )
         return Member(settings, endpoint, tls=tls)
+
+    async def restart(self, node_id: int, tls: CurrentTls) -> None:
+        """Stop a member, and start it again on its files with other TLS."""
+        at = next(at for at, each in enumerate(self.members) if each.settings.node_id == node_id)
+        await self.members[at].stop()
+        settings = replace(self.members[at].settings, tls=tls)
+        self.members[at] = Member(settings, self.members[at].endpoint, tls=tls)
+        await self.members[at].start()
 
     def newcomer(self, node_id: int) -> Member:
         """A node that is not a voter and finds the quorum by its addresses."""

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.message import Message
 
 from rookery.core.net.control import open_channel
-from rookery.core.net.tls import Tls, read_tls
+from rookery.core.net.tls import Plaintext, Tls, read_tls
 from rookery.proto import raft_pb2 as pb
 from rookery.proto.raft_pb2_grpc import RaftStub
 from tests.certificates import Authority
@@ -114,3 +114,29 @@ async def test_a_server_whose_certificate_has_another_name_is_not_talked_to(
         leader = await cluster.leader()
         user = read_tls(authority.settings("bob", "bob"))
         assert await ask(leader.endpoint, user, pb.DescribeQuorumRequest()) == "UNAVAILABLE"
+
+
+async def test_a_quorum_goes_from_plain_to_tls_one_member_at_a_time(tmp_path: Path, authority: Authority) -> None:
+    """Each member restarts three times: it accepts both, then calls with TLS, then accepts nothing else."""
+    secured = {node_id: node_tls(authority, node_id) for node_id in (1, 2, 3)}
+    steps: tuple[Plaintext, ...] = ("use", "accept", "no")
+    look = pb.DescribeQuorumRequest()
+    said: list[bytes] = []
+    async with nodes(tmp_path, 3) as cluster:
+        await cluster.leader()
+        for step in steps:
+            for node_id, tls in secured.items():
+                await cluster.restart(node_id, replace(tls, plaintext=step))
+                said.append(f"{node_id} restarted".encode())
+                (await cluster.leader()).propose(said[-1])
+                await cluster.all_have(said)
+            if step != "no":
+                user = read_tls(authority.settings("carol", "carol"))
+                for endpoint in (member.endpoint for member in cluster.members):
+                    assert await ask(endpoint, None, look) == "OK"
+                    assert await ask(endpoint, secured[1], look) == "OK"
+                    fetch = pb.FetchRequest(caller=caller(node_id=2), max_bytes=1, in_memory=True)
+                    assert await ask(endpoint, user, fetch) == "PERMISSION_DENIED", "a certificate says who calls"
+        for member in cluster.members:
+            assert await ask(member.endpoint, None, look) == "UNAVAILABLE"
+            assert await ask(member.endpoint, secured[1], look) == "OK"
