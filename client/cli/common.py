@@ -4,7 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rookery.client.admin import Admin
 from rookery.client.cli import finding
@@ -27,6 +27,9 @@ from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.net.client_properties import security_of
 from rookery.core.net.cluster import BootstrapError, Cluster
 from rookery.core.net.connection import ConnectionLostError
+
+if TYPE_CHECKING:
+    from rookery.client.node_pages import Access
 
 DENIED = frozenset(
     {
@@ -120,10 +123,18 @@ def with_client(
 def client_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of a client for the cluster that was named: its addresses, and how connections are secured."""
     bootstrap, properties = finding.connecting(arguments.bootstrap, arguments.command_config)
+    arguments.properties = properties
     secured = {key: value for key, value in properties.items() if key.startswith(("security.", "ssl.", "sasl."))}
     if "sasl.mechanisms" in secured:  # librdkafka's name
         secured["sasl.mechanism"] = secured.pop("sasl.mechanisms")
     return {"bootstrap.servers": bootstrap, "client.id": "rookery-cli", **secured}
+
+
+def access_of(arguments: argparse.Namespace) -> "Access":
+    """How pages of nodes are asked for, by the properties that `client_options` found."""
+    from rookery.client.node_pages import Access
+
+    return Access(arguments.properties)
 
 
 def explained(error: Exception) -> Exception:

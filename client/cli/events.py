@@ -10,9 +10,17 @@ from typing import Any
 from urllib.parse import quote
 
 from rookery.client.admin import Admin
-from rookery.client.cli.common import add_bootstrap, add_output, show, with_admin
+from rookery.client.cli.common import access_of, add_bootstrap, add_output, show, with_admin
 from rookery.client.errors import CliError, UnhealthyError, UsageError
-from rookery.client.node_pages import HTTP_LISTENER, PageError, http_addresses, page, stream
+from rookery.client.node_pages import (
+    HTTP_LISTENER,
+    HTTP_TOKEN,
+    Access,
+    PageError,
+    http_addresses,
+    page,
+    stream,
+)
 from rookery.client.record_trace import moment
 from rookery.core.flight_recorder import EVENTS_MAX, Event, read_event
 from rookery.core.net.cluster import parse_bootstrap
@@ -25,8 +33,9 @@ COLUMNS = ("time", "node", "level", "event", "fields")
 def add_http(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--http",
-        metavar="HOST:PORT,...",
-        help=f"where nodes serve /events (what the brokers' option {HTTP_LISTENER} says)",
+        metavar="[https://]HOST:PORT,...",
+        help=f"where nodes serve /events (what the brokers' option {HTTP_LISTENER} says); {HTTP_TOKEN} in the file of "
+        "--command-config is the token that they ask for",
     )
 
 
@@ -48,21 +57,26 @@ async def addresses_of(admin: Admin, http: str | None) -> list[str]:
     """Where the nodes serve their events; empty if they do not."""
     if http is None:
         return list((await http_addresses(admin)).values())
+    addresses = [each.strip() for each in http.split(",") if each.strip()]
     try:
-        parse_bootstrap(http)
+        for each in addresses:
+            parse_bootstrap(each.removeprefix("https://").removeprefix("http://"))
     except ValueError as error:
         raise UsageError(f"--http: {error}") from error
-    return [each.strip() for each in http.split(",") if each.strip()]
+    return addresses
 
 
-async def recorded(admin: Admin, http: str | None, query: str) -> tuple[list[Event], dict[str, str]]:
+async def recorded(
+    admin: Admin, http: str | None, query: str, access: Access
+) -> tuple[list[Event], dict[str, str]]:
     """The events of all nodes that answer, oldest first, and why others did not."""
     found: list[Event] = []
     failures: dict[str, str] = {}
 
     async def ask(address: str) -> None:
         try:
-            found.extend(read_event(json.dumps(each)) for each in (await page(address, f"/events?{query}"))["events"])
+            rows = (await page(address, f"/events?{query}", access))["events"]
+            found.extend(read_event(json.dumps(row)) for row in rows)
         except (PageError, ValueError, KeyError, TypeError) as error:
             failures[address] = str(error)
 
@@ -109,7 +123,7 @@ async def _events(admin: Admin, arguments: argparse.Namespace) -> int:
         await _follow(await _served(admin, arguments.http), query, arguments)
         return 0
     await _served(admin, arguments.http)
-    events, failures = await recorded(admin, arguments.http, query)
+    events, failures = await recorded(admin, arguments.http, query, access_of(arguments))
     shown([row_of(event) for event in events if is_shown(event, arguments.level)], arguments.output)
     for reason in failures.values():
         print(f"rookery: {reason}", file=sys.stderr)
@@ -131,12 +145,14 @@ async def _served(admin: Admin, http: str | None) -> list[str]:
 async def _follow(addresses: list[str], query: str, arguments: argparse.Namespace) -> None:
     """Every node by a stream of its own; one that ends is opened again after the last event that came over it."""
 
+    access = access_of(arguments)
+
     async def follow(address: str) -> None:
         last: int | None = None
         pause_s, told = RETRY_S, False
         while True:
             try:
-                async for row in stream(address, f"/events?{query}", last):
+                async for row in stream(address, f"/events?{query}", last, access):
                     event = read_event(json.dumps(row))
                     last, pause_s, told = event.id, RETRY_S, False
                     if is_shown(event, arguments.level):

@@ -3,11 +3,13 @@
 import argparse
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 from rookery.client.admin import Admin
-from rookery.client.cli.common import add_bootstrap, add_output, show, with_admin
+from rookery.client.cli.common import access_of, add_bootstrap, add_output, show, with_admin
 from rookery.client.cli.events import add_http, recorded
 from rookery.client.errors import KafkaError, NotFoundError
+from rookery.client.node_pages import NOBODY, Access
 from rookery.client.record_trace import COLUMNS, TraceFacts, steps
 from rookery.client.types import TopicPartition
 from rookery.core.flight_recorder import Event, concerns
@@ -30,11 +32,13 @@ def add_parser(subparsers: Any) -> None:
 
 async def _trace(admin: Admin, arguments: argparse.Namespace) -> None:
     place = TopicPartition(arguments.topic, arguments.partition)
-    facts = await facts_of(admin, place, arguments.offset, arguments.http)
+    facts = await facts_of(admin, place, arguments.offset, arguments.http, access_of(arguments))
     show([step.row() for step in steps(facts)], COLUMNS, arguments.output)
 
 
-async def facts_of(admin: Admin, place: TopicPartition, offset: int, http: str | None = None) -> TraceFacts:
+async def facts_of(
+    admin: Admin, place: TopicPartition, offset: int, http: str | None = None, access: Access = NOBODY
+) -> TraceFacts:
     topic = await admin.describe_topic(place.topic)
     partition = next((each for each in topic.partitions if each.number == place.partition), None)
     if partition is None:
@@ -56,7 +60,7 @@ async def facts_of(admin: Admin, place: TopicPartition, offset: int, http: str |
         record,
         await _behind(admin, place, [each for each in partition.replicas if each not in partition.isr]),
         await _groups(admin, place),
-        await _events(admin, place, http),
+        await _events(admin, place, http, access),
     )
 
 
@@ -89,7 +93,7 @@ async def _groups(admin: Admin, place: TopicPartition) -> dict[str, int]:
     return found
 
 
-async def _events(admin: Admin, place: TopicPartition, http: str | None) -> list[Event]:
+async def _events(admin: Admin, place: TopicPartition, http: str | None, access: Access) -> list[Event]:
     """What the nodes recorded about the partition; nothing where nodes record nothing."""
-    found, _ = await recorded(admin, http, f"limit={EVENTS_MAX}&topic={place.topic}")
+    found, _ = await recorded(admin, http, f"limit={EVENTS_MAX}&topic={quote(place.topic)}", access)
     return [event for event in found if concerns(event, *place)]

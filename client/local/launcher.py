@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rookery.client.errors import CliError, UnhealthyError, UsageError
 from rookery.client.local import cluster_file, processes
@@ -25,6 +26,8 @@ from rookery.core.config.options import ConfigError
 from rookery.core.config.properties import read_properties
 from rookery.core.ids import id_text, new_id
 
+PROPERTIES = "node.properties"
+PAGE_S = 2.0
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
 PORT_RELEASE_S = 1.0
@@ -307,10 +310,26 @@ def _ended_or_ready(node: RunningNode) -> bool:
     return has_ended(node) or readiness(node) == ""
 
 
+def _page(node: RunningNode, target: str) -> Any:
+    """A page of a node of this machine: with its certificate, which need not be verified here, and its token."""
+    path = Path(node.data) / PROPERTIES
+    options = read_properties(path.read_text(), str(path)) if path.exists() else {}
+    headers = {"Authorization": f"Bearer {token}"} if (token := options.get("rookery.http.token")) else {}
+    if not options.get("rookery.http.ssl.keystore.location"):
+        asked = urllib.request.Request(f"http://{node.http}{target}", headers=headers)
+        return urllib.request.urlopen(asked, timeout=PAGE_S)
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    asked = urllib.request.Request(f"https://{node.http}{target}", headers=headers)
+    return urllib.request.urlopen(asked, timeout=PAGE_S, context=context)
+
+
 def readiness(node: RunningNode) -> str:
     """Why a node is not ready; empty when it is."""
     try:
-        with urllib.request.urlopen(f"http://{node.http}/readyz", timeout=2) as answer:
+        with _page(node, "/readyz") as answer:
             return "" if answer.status == 200 else str(answer.read(), "utf-8")
     except urllib.error.HTTPError as error:
         return error.read().decode("utf-8", "replace").strip() or str(error)
@@ -321,7 +340,7 @@ def readiness(node: RunningNode) -> str:
 def health(node: RunningNode) -> dict[str, object] | None:
     """The node's /healthz, or None when it does not answer."""
     try:
-        with urllib.request.urlopen(f"http://{node.http}/healthz?verbose", timeout=2) as answer:
+        with _page(node, "/healthz?verbose") as answer:
             loaded = json.load(answer)
     except urllib.error.HTTPError as error:
         loaded = json.load(error)
