@@ -12,13 +12,14 @@ from typing import Any
 from rookery.broker.handlers.authorize import CLUSTER_ACTION
 from rookery.broker.handlers.fetch_answer import DelayedFetch, Fetch
 from rookery.broker.handlers.fetch_read import FetchRead, ProposeIsr, replica_of
+from rookery.broker.handlers.fetch_rest import Rest
 from rookery.broker.handlers.fetch_session import FIRST_EPOCH, NO_SESSION_EPOCH, Sessions, wanted_of
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.preferred_replica import PreferredReplica
 from rookery.broker.quotas.charges import FetchAccount
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
-from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partition import SINGLE_BROKER, BrokerFacts, Partition
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.client import Call
 from rookery.broker.server.pending import Pending
@@ -51,10 +52,12 @@ class FetchHandler:
         client_quotas: ClientQuotas,
         propose: ProposeIsr,
         preferred: PreferredReplica | None = None,
+        brokers: BrokerFacts = SINGLE_BROKER,
     ) -> None:
         """`quota` limits followers that catch up; `propose` asks for an ISR with one that has caught up; `preferred`
         sends consumers to replicas closer to them."""
         self._preferred = preferred
+        self._brokers = brokers
         self._propose = propose
         self._locator = locator
         self._quota = quota
@@ -86,7 +89,7 @@ class FetchHandler:
             read.answer_now
             or read.bytes >= read.bytes_min
             or request.max_wait_ms <= 0
-            or not fetch.wanted
+            or not (fetch.wanted or fetch.session)
         ):
             return fetch.response()
         return self._park(fetch, request, as_of)
@@ -108,13 +111,17 @@ class FetchHandler:
             is_follower = replica_of(request)[0] >= 0
             now = self._clock.monotonic()
             session = self._sessions.open(request, call.version, is_follower=is_follower, now=now)
+            if session is not None and is_follower and request.min_bytes <= 1:
+                session.rest = Rest(session, *replica_of(request), self._waiters, self._brokers)
         else:
             session = self._sessions.resume(request, call.version, self._clock.monotonic())
             is_full = False
             if not session.wanted:
                 self._sessions.close(session.id)
                 session = None
-        wanted = list(wanted_of(request)) if session is None else list(session.wanted.values())
+            elif session.rest is not None:
+                session.rest.heard(*replica_of(request), min_bytes=request.min_bytes)
+        wanted = list(wanted_of(request)) if session is None else list(session.active.values())
         read = FetchRead(
             self._locator, request, call, wanted, self._quota, self._propose, self._preferred,
             in_session=session is not None, news_only=not is_full,
@@ -127,13 +134,19 @@ class FetchHandler:
         self._turn += 1
         return self._turn % len(fetch.wanted)
 
-    def _park(self, fetch: Fetch, request: FetchRequest, as_of: int) -> Pending[Any]:
+    def _park(self, fetch: Fetch, request: FetchRequest, as_of: int) -> Outcome:
         pending: Pending[Any] = Pending()
+        rest = fetch.session.rest if fetch.session is not None else None
+        if rest is not None and rest.stirred:
+            fetch.read_again()
+            return fetch.response()
         fetch.wait()
         delayed = DelayedFetch(fetch, pending)
         parked = self._waiters.park(delayed, delayed.partitions, request.max_wait_ms / 1000, as_of=as_of)
         if parked is not None:
             pending.on_abandon = lambda: self._waiters.forget(parked)
+            if rest is not None:
+                rest.waiting = (delayed, parked)
             if fetch.read.is_follower:
                 # a follower that sends more has partitions to add: they must not wait for the others' data
                 pending.on_hurry = lambda: self._waiters.expire(parked)

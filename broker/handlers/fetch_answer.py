@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import Any
 
 from rookery.broker.handlers.fetch_read import FetchRead
+from rookery.broker.handlers.fetch_rest import Place
 from rookery.broker.handlers.fetch_session import NO_SESSION, Session, Sessions, Wanted
 from rookery.broker.quotas.charges import FetchAccount
 from rookery.broker.replication.partition import Partition
@@ -40,6 +41,9 @@ class Fetch:
         """Its wait may be over."""
         if self._account is not None:
             self._account.resume()
+        session = self.session
+        if session is not None and session.rest is not None:
+            self.wanted = self.read.wanted = list(session.active.values())
         self.read.read()
 
     def wait(self) -> None:
@@ -64,6 +68,9 @@ class Fetch:
             news = [answer for answer in answers if answer[0].is_news(answer[1])]
             session.read_last([wanted.key for wanted, data in news if data.records])
             answers = answers if self._is_full else news
+            if session.rest is not None:
+                session.rest.waiting = None
+                session.rest.take(self.wanted)
         return FetchResponse(
             session_id=session.id if session is not None else NO_SESSION,
             responses=_by_topic(answers),
@@ -107,11 +114,6 @@ def _by_topic(answers: Iterable[tuple[Wanted, PartitionData]]) -> list[Fetchable
     return topics
 
 
-Place = tuple[Wanted, image.Partition, int, int]
-"""A partition when it was read last: what was asked for, who led, where this reader's reading ended, and how many bytes
-had been appended up to there."""
-
-
 class DelayedFetch:
     """Woken by its partitions. One byte is there as soon as a partition can be read further; where more is
     asked for, the bytes appended behind what was read are a guess that costs nothing, and only a good one causes
@@ -141,6 +143,10 @@ class DelayedFetch:
         found = zip(wanted.values(), states, read.ends(partitions), bytes_in, strict=False)
         self._places: dict[Partition, Place] = dict(zip(partitions, found, strict=True))
         self._had = read.bytes
+
+    def add(self, partition: Partition, place: Place) -> None:
+        """One more to wait for, which rested when the wait began."""
+        self._places[partition] = place
 
     def try_complete(self, changed: Sequence[Partition]) -> bool:
         read, places = self._fetch.read, self._places

@@ -78,7 +78,8 @@ class FetchRead:
         self._quota = quota
         self._propose = propose
         self._call = call
-        self._wanted = wanted
+        self.wanted = wanted
+        """What to read; another time it may be something else."""
         self._bytes_max = min(request.max_bytes, RESPONSE_BYTES_MAX)
         self.bytes_min = min(request.min_bytes, self._bytes_max)
         """Fewer bytes are not worth an answer before the time is up."""
@@ -107,7 +108,7 @@ class FetchRead:
 
     def read(self, first: int = 0) -> None:
         """Read everything; `first` is where to begin, so that each partition is first at some time."""
-        wanted = self._wanted
+        wanted = self.wanted
         order = range(len(wanted)) if not first else (*range(first, len(wanted)), *range(first))
         left = self._bytes_max
         found: list[PartitionData | None] = [None] * len(wanted)

@@ -20,6 +20,7 @@ from rookery.core.wire.apis.fetch import FetchPartition, FetchRequest, Partition
 
 if TYPE_CHECKING:
     from rookery.broker.handlers.fetch_read import Quiet
+    from rookery.broker.handlers.fetch_rest import Rest
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
@@ -74,9 +75,10 @@ class Wanted:
 
 
 class Session:
-    """The partitions of one client, in the order in which they are read next."""
+    """The partitions of one client, in the order in which they are read next. A follower's `rest` has those that need
+    not be looked at; `active` are the others."""
 
-    __slots__ = ("epoch", "id", "is_follower", "used_at", "wanted", "with_topic_ids")
+    __slots__ = ("active", "epoch", "id", "is_follower", "rest", "used_at", "wanted", "with_topic_ids")
 
     def __init__(self, session_id: int, *, with_topic_ids: bool, is_follower: bool, now: float) -> None:
         self.id = session_id
@@ -84,25 +86,39 @@ class Session:
         self.with_topic_ids = with_topic_ids
         self.is_follower = is_follower
         self.wanted: dict[Key, Wanted] = {}
+        self.active: dict[Key, Wanted] = {} if is_follower else self.wanted
+        self.rest: Rest | None = None
         self.used_at = now
 
     def update(self, request: FetchRequest) -> None:
         for wanted in wanted_of(request):
             known = self.wanted.get(wanted.key)
             if known is None:
-                self.wanted[wanted.key] = wanted
+                self.wanted[wanted.key] = self.active[wanted.key] = wanted
             else:
+                self._rouse(known)
                 known.ask(wanted.request)
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
-                self.wanted.pop(Key(topic.topic, topic.topic_id, index), None)
+                gone = self.wanted.pop(Key(topic.topic, topic.topic_id, index), None)
+                if gone is not None:
+                    self._rouse(gone)
+                    self.active.pop(gone.key, None)
+
+    def _rouse(self, wanted: Wanted) -> None:
+        if self.rest is not None:
+            self.rest.rouse(wanted)
 
     def read_last(self, keys: Iterable[Key]) -> None:
         """Put these partitions at the end of the order, so that the others come first next time."""
         for key in keys:
-            wanted = self.wanted.pop(key, None)
+            wanted = self.active.pop(key, None)
             if wanted is not None:
-                self.wanted[key] = wanted
+                self.active[key] = wanted
+
+    def end(self) -> None:
+        if self.rest is not None:
+            self.rest.end()
 
 
 class Sessions:
@@ -150,7 +166,9 @@ class Sessions:
         return session
 
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.end()
 
     def _has_place(self, is_follower: bool, now: float) -> bool:
         """Make place by ending a session that was not used for long; for a follower, any consumer's."""
@@ -158,7 +176,7 @@ class Sessions:
             return True
         for session in self._sessions.values():
             if now - session.used_at > EVICT_AFTER_S or (is_follower and not session.is_follower):
-                del self._sessions[session.id]
+                self.close(session.id)
                 return True
         return False
 

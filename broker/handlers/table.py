@@ -78,7 +78,7 @@ from rookery.broker.handlers.write_txn_markers import WriteTxnMarkersHandler
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.quotas.replication import ReplicationQuota
 from rookery.broker.replication.other_leaders import OtherLeaders
-from rookery.broker.replication.partition import Partition
+from rookery.broker.replication.partition import SINGLE_BROKER, BrokerFacts, Partition
 from rookery.broker.replication.partitions import Partitions
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.dispatch import Handler, StartTask
@@ -115,6 +115,7 @@ class Broker:
     propose_isr: ProposeIsr
     session_lasts: Callable[[], bool] = lambda: True
     """Whether the controller answers this broker's heartbeats."""
+    brokers: BrokerFacts = SINGLE_BROKER
     authorizes: bool = False
     """Whether it has an authorizer, and so ACLs."""
 
@@ -148,7 +149,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         WriteTxnMarkersHandler(locator, broker.waiters, broker.groups, broker.clock, settings[node.REQUEST_TIMEOUT_MS]),
         FetchHandler(
             locator, broker.waiters, sessions, broker.clock, metrics, broker.leader_quota, quotas, broker.propose_isr,
-            preferred,
+            preferred, broker.brokers,
         ),
         ListOffsetsHandler(locator, record_work, start_task),
         OffsetForLeaderEpochHandler(locator),

@@ -79,6 +79,10 @@ class FoundOffset(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
+def _nobody_asked() -> None:
+    """Most logs have no partition to tell."""
+
+
 class PartitionLog:
     """Use `PartitionLog.open`."""
 
@@ -105,6 +109,8 @@ class PartitionLog:
         """Called with an error of the device before it is raised."""
         self.on_damage: Callable[[LogCorrupt], None] = lambda _error: None
         """Called with damage that was found on the way."""
+        self.on_start_moved: Callable[[], None] = _nobody_asked
+        """Called when records at the beginning were deleted."""
 
     @staticmethod
     def open(
@@ -388,6 +394,7 @@ class PartitionLog:
     def _advance_start(self, offset: int) -> None:
         if self.segment_log.advance_start(offset):
             self.store.state.drop_transactions_below(offset)
+            self.on_start_moved()
 
     def expect_cut(self, offset: int) -> None:
         """`offset` and what follows will be dropped: promise no more than what is sure to stay, which is where the
@@ -451,6 +458,7 @@ class PartitionLog:
         if self.segment_log.active is not active:
             self.store.began_segment()
         self.store.segments_gone()
+        self.on_start_moved()
         return taken, found.reasons
 
     def _segment_facts(self) -> list[SegmentFacts]:

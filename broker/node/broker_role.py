@@ -314,6 +314,7 @@ class BrokerRole:
             leader_quota=self.leader_quota,
             propose_isr=self.in_sync.propose,
             session_lasts=lambda: self.in_sync.session_lasts,
+            brokers=self.in_sync,
             client_quotas=self.client_quotas,
             verification=self.verification,
             authorizes=self.guard is not None,

@@ -7,6 +7,7 @@ far the followers have come; while it follows, what it fetches from the leader i
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -155,6 +156,7 @@ class Partition:
         """Bytes appended since this object was made: lets a waiting fetch guess without reading."""
         self._node_id = node_id
         self._wake = wake
+        log.on_start_moved = partial(wake, self)
 
     @property
     def settings(self) -> TopicSettings:

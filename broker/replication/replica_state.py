@@ -20,6 +20,14 @@ NEVER = -(2**62)
 
 
 @dataclass(slots=True)
+class Heard:
+    """When a follower last fetched. It is shared by all partitions in which nothing has changed since: one fetch
+    acknowledges them all."""
+
+    at_ms: int
+
+
+@dataclass(slots=True)
 class FollowerProgress:
     """What the leader knows of one follower, all of it learnt from the follower's fetches."""
 
@@ -31,10 +39,30 @@ class FollowerProgress:
     leader_end_at_fetch: int = -1
     caught_up_ms: int = NEVER
     """The last moment at which it is known to have had all that the leader had then."""
+    resting: Heard | None = None
+    """Set while the follower has all, so that each of its fetches only says so again."""
+
+    @property
+    def heard_ms(self) -> int:
+        """When it last fetched, or was trusted as a member of the ISR."""
+        own = max(self.fetched_ms, self.caught_up_ms)
+        return own if self.resting is None else max(own, self.resting.at_ms)
+
+    def had_all_ms(self) -> int:
+        return self.caught_up_ms if self.resting is None else max(self.caught_up_ms, self.resting.at_ms)
+
+    def rise(self) -> None:
+        """Its rest is over: what its fetches said meanwhile is written down."""
+        resting = self.resting
+        if resting is not None:
+            self.resting = None
+            self.fetched_ms = max(self.fetched_ms, resting.at_ms)
+            self.caught_up_ms = max(self.caught_up_ms, resting.at_ms)
 
     def on_fetch(
         self, *, offset: int, log_start: int, broker_epoch: int, leader_end: int, now_ms: int
     ) -> None:
+        self.rise()
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif self.leader_end_at_fetch >= 0 and offset >= self.leader_end_at_fetch:
@@ -47,7 +75,7 @@ class FollowerProgress:
 
     def in_time(self, leader_end: int, now_ms: int, lag_ms_max: int) -> bool:
         """Whether it has everything now, or had everything not too long ago."""
-        return self.log_end == leader_end or now_ms - self.caught_up_ms <= lag_ms_max
+        return self.log_end == leader_end or now_ms - self.had_all_ms() <= lag_ms_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +225,7 @@ class LeaderState:
     def misses_one(self, now_ms: int, silent_ms_max: int) -> bool:
         """Whether a follower in sync has not fetched for longer than that: without it nothing is committed."""
         heard = (
-            max(follower.fetched_ms, follower.caught_up_ms)
+            follower.heard_ms
             for node, follower in self.followers.items()
             if node in self.committed.isr
         )
@@ -212,7 +240,7 @@ class LeaderState:
         how many milliseconds they have not had all."""
         for node, follower in self.followers.items():
             if node in self.committed.isr and follower.log_start <= offset <= follower.log_end:
-                yield node, follower.log_end, now_ms - follower.caught_up_ms
+                yield node, follower.log_end, now_ms - follower.had_all_ms()
 
     def low_watermark(self, log_start: int) -> int:
         """The least offset that an in-sync replica still has; the leader's own log begins at `log_start`."""
@@ -258,6 +286,21 @@ class LeaderState:
             return NOTHING  # it is in sync and has all, and all is committed: as in every idle partition
         proposal = self._propose_entry(node, may_join)
         return Decision(self._advance(now_ms, may_join), proposal)
+
+    def may_rest(self, node: int, *, offset: int, log_start: int, broker_epoch: int) -> FollowerProgress | None:
+        """The follower's progress, if a further fetch that says the same would change nothing but the time at which it
+        was heard: it is in sync and has all, and all is committed."""
+        follower, isr = self.followers.get(node), self.isr
+        if (
+            follower is not None
+            and offset == follower.log_end == self.log_end == self.high_watermark
+            and isinstance(isr, Committed)
+            and node in isr.isr
+            and log_start == follower.log_start
+            and broker_epoch == follower.broker_epoch
+        ):
+            return follower
+        return None
 
     def on_tick(self, now_ms: int, may_join: MayJoin) -> Decision:
         """Time passed: members that have been behind for too long are to leave."""

@@ -5,6 +5,9 @@ the moment it was decided to wait and this one, and then nobody would wake it: s
 answered, by what has changed since its decision. `wake` only notes that a partition has changed; once per pass of the
 loop each request touched by a change is asked, once, whether it can be answered now. So a thousand appends in one pass
 cost a parked fetch one look, and nothing is ever answered from inside an append.
+
+Who waits for many keys in which mostly nothing happens does not park under each of them each time. It watches them: a
+watch lasts until the key changes, over any number of waits, and may let a parked request `join` the key then.
 """
 
 from collections import deque
@@ -42,12 +45,19 @@ class Waiter(Protocol[K_contra]):
         """`try_complete` or `expire` broke."""
 
 
+class Watcher(Protocol[K_contra]):
+    """Who wants to know of the next change of a key."""
+
+    def on_change(self, key: K_contra) -> None:
+        """The key changes now, or another watches it for the same owner: this watch is over. Must not fail."""
+
+
 class Parked(Generic[K]):
     """A place in the waiters: give it back with `Waiters.forget`."""
 
     __slots__ = ("as_of", "keys", "timer", "waiter")
 
-    def __init__(self, waiter: Waiter[K], keys: Sequence[K], as_of: int) -> None:
+    def __init__(self, waiter: Waiter[K], keys: list[K], as_of: int) -> None:
         self.waiter = waiter
         self.keys = keys
         self.as_of = as_of
@@ -61,6 +71,7 @@ class Waiters(Generic[K]):
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._by_key: dict[K, dict[Parked[K], None]] = {}
+        self._watched: dict[K, dict[Hashable, Watcher[K]]] = {}
         self._changed: dict[K, None] = {}
         self._sizes: dict[str, int] = {}
         self.changes = 0
@@ -82,7 +93,7 @@ class Waiters(Generic[K]):
     ) -> Parked[K] | None:
         """Keep `waiter` until it is answered; None if it was answered at once, because its wait was over already.
         `as_of` is what `changes` was before it was decided to wait; without it, all keys may have changed since."""
-        parked = Parked(waiter, tuple(dict.fromkeys(keys)), as_of)
+        parked = Parked(waiter, list(dict.fromkeys(keys)), as_of)
         for key in parked.keys:
             self._by_key.setdefault(key, {})[parked] = None
         self._sizes[waiter.kind] = self._sizes.get(waiter.kind, 0) + 1
@@ -96,10 +107,37 @@ class Waiters(Generic[K]):
         """`key` has changed. Cheap where nobody waits for it."""
         self.changes += 1
         self._recent.append(key)
+        if key in self._watched:
+            for watcher in self._watched.pop(key).values():
+                watcher.on_change(key)
         if key in self._by_key and key not in self._changed:
             if not self._changed:
                 self._scheduler.call_soon(self._pass)
             self._changed[key] = None
+
+    def watch(self, key: K, owner: Hashable, watcher: Watcher[K]) -> None:
+        """Tell `watcher` of the next change of `key`, from within it. An owner has one watcher for a key."""
+        watched = self._watched.setdefault(key, {})
+        before, watched[owner] = watched.get(owner), watcher
+        if before is not None and before is not watcher:
+            before.on_change(key)
+
+    def unwatch(self, key: K, owner: Hashable, watcher: Watcher[K]) -> None:
+        """End a watch, if it is this one."""
+        watched = self._watched.get(key)
+        if watched is not None and watched.get(owner) is watcher:
+            del watched[owner]
+            if not watched:
+                del self._watched[key]
+
+    def join(self, parked: Parked[K], key: K) -> None:
+        """Let a parked request wait for one more key, which changes now."""
+        if parked.timer is None:
+            return
+        waiting = self._by_key.setdefault(key, {})
+        if parked not in waiting:
+            waiting[parked] = None
+            parked.keys.append(key)
 
     def forget(self, parked: Parked[K] | None) -> bool:
         """Take a request out; False if it had left already."""
@@ -127,11 +165,11 @@ class Waiters(Generic[K]):
 
     def _try_all(self, parked: Parked[K]) -> bool:
         """Ask whether it can be answered by what has changed since all of its keys were looked at last."""
-        count, keys = self.changes - parked.as_of, parked.keys
+        count, keys = self.changes - parked.as_of, list(parked.keys)
         parked.as_of = self.changes
         if count <= len(self._recent):
             changed = dict.fromkeys(islice(reversed(self._recent), count))
-            keys = tuple(key for key in changed if parked in self._by_key.get(key, ()))
+            keys = [key for key in changed if parked in self._by_key.get(key, ())]
             if not keys:
                 return False
         return self._try(parked, keys)

@@ -216,6 +216,7 @@ class OneBroker:
             self.verification,
             self._propose_isr,
             session_lasts=lambda: self.brokers.session_lasts,
+            brokers=self.brokers,
             authorizes=guard is not None,
         )
         self.server = Server(

@@ -3,10 +3,9 @@
 import pytest
 
 from rookery.broker.log.partition_log import PartitionLog
-from rookery.broker.replication.partition import Partition
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.requests import DeleteTopicsRequest, TopicReference
-from rookery.core.wire.apis.fetch import FETCH, PartitionData, ReplicaState
+from rookery.core.wire.apis.fetch import FETCH, PartitionData
 from tests.unit.broker.handlers.test_fetch_session_lines import ask, request, told
 from tests.unit.broker.talk import QuietBroker, Talk, batch_of
 
@@ -30,12 +29,6 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 async def begin(talk: Talk, partitions: int) -> int:
     places = [(index, 0) for index in range(partitions)]
     return (await ask(talk, request(0, 0, *places))).session_id
-
-
-def share(partition: Partition) -> None:
-    """Give the partition a second replica."""
-    state, both = partition.state, (partition.state.leader, FOLLOWER)
-    partition.apply(state._replace(replicas=both, isr=both, partition_epoch=state.partition_epoch + 1))
 
 
 def only(answers: list[PartitionData]) -> PartitionData:
@@ -107,19 +100,3 @@ async def test_a_deleted_prefix_is_told(broker: QuietBroker) -> None:
     broker.partition("orders").log.delete_records(1)
     answer = only([*(await ask(talk, request(session_id, 1))).responses[0].partitions])
     assert answer.log_start_offset == 1
-
-
-async def test_a_follower_with_nothing_to_read_is_still_heard(broker: QuietBroker) -> None:
-    """Its silence would count as lag as soon as the partition grows."""
-    await broker.create("orders")
-    partition = broker.partition("orders")
-    share(partition)
-    talk, me = broker.talk(), ReplicaState(replica_id=FOLLOWER)
-    opening = request(0, 0, (0, 0), replica_state=me)
-    opening.topics[0].topic_id = partition.topic_id
-    session_id = (await ask(talk, opening, 15)).session_id
-    assert partition.leading is not None
-    progress = partition.leading.followers[FOLLOWER]
-    progress.fetched_ms = progress.caught_up_ms = -1
-    await ask(talk, request(session_id, 1, replica_state=me), 15)
-    assert (progress.fetched_ms, progress.caught_up_ms) == (0, 0)
