@@ -1,12 +1,12 @@
 """`rookery pipeline`: data pipelines on Spark."""
 
 import argparse
-import re
-import sys
 from typing import Any
 
+from rookery.client.cli import pipeline_run
 from rookery.client.cli.common import add_bootstrap, client_options
-from rookery.client.errors import CliError, UsageError
+from rookery.client.cli.pipeline_words import pairs, reason, say
+from rookery.client.errors import CliError
 
 WHERE_CHECKPOINTS_ARE = "_checkpoint"
 
@@ -14,6 +14,7 @@ WHERE_CHECKPOINTS_ARE = "_checkpoint"
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("pipeline", help="run data pipelines on Spark")
     pipelines = parser.add_subparsers(dest="pipeline", metavar="pipeline", required=True)
+    pipeline_run.add_parsers(pipelines)
     archive = pipelines.add_parser(
         "archive", help="copy topics to Parquet files by date, each record once across restarts"
     )
@@ -30,17 +31,6 @@ def add_parser(subparsers: Any) -> None:
     archive.set_defaults(run=_archive)
 
 
-def pairs(texts: list[str], flag: str) -> dict[str, str]:
-    """``key=value`` arguments as a mapping."""
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise UsageError(f"{flag} {text}: KEY=VALUE is needed")
-        found[key] = value
-    return found
-
-
 def _archive(arguments: argparse.Namespace) -> int:
     settings = pairs(arguments.conf, "--conf")
     secured = client_options(arguments)
@@ -51,7 +41,7 @@ def _archive(arguments: argparse.Namespace) -> int:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
-        from rookery.client.spark import archive
+        from rookery.client.spark import archive, checkpoints, sessions
     except ImportError as error:
         raise CliError(f"{error}. Spark is an extra: pip install 'rookery[spark]'; it needs Java 17") from error
     job = archive.ArchiveJob(
@@ -64,37 +54,23 @@ def _archive(arguments: argparse.Namespace) -> int:
         offsets_max=arguments.batch,
         options=options,
     )
-    _say(f"starting Spark on {arguments.master}, which takes some seconds")
+    say(f"starting Spark on {arguments.master}, which takes some seconds")
     try:
-        spark = archive.open_session(arguments.master, settings)
+        spark = sessions.open_session(arguments.master, settings)
     except PySparkException as error:
-        raise CliError(f"Spark does not start: {_reason(error)}. It needs Java 17") from error
+        raise CliError(f"Spark does not start: {reason(error)}. It needs Java 17") from error
     try:
-        _say(f"copying {job.topics} of {bootstrap} to {job.output}{' until it is stopped' if job.follow else ''}")
-        archive.watch(archive.start(spark, job), _say)
-    except archive.OtherCheckpointError as error:
+        say(f"copying {job.topics} of {bootstrap} to {job.output}{' until it is stopped' if job.follow else ''}")
+        archive.watch(archive.start(spark, job), say)
+    except checkpoints.OtherCheckpointError as error:
         raise CliError(str(error)) from error
     except (PySparkException, Py4JJavaError) as error:
-        raise CliError(f"the archive stopped: {_reason(error)}") from error
+        raise CliError(f"the archive stopped: {reason(error)}") from error
     finally:
         spark.stop()
     return 0
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def checkpoint_in(output: str) -> str:
     """Where the job's checkpoint is by default; the output may be a URL."""
     return f"{output.rstrip('/')}/{WHERE_CHECKPOINTS_ARE}"
-
-
-def _reason(error: Exception) -> str:
-    """The line that says what happened, out of the traces of Python within Java within Python."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    errors = [line for line in lines if re.match(r"[\w.]+Error: ", line)]
-    ours = [line for line in errors if line.startswith("rookery.")]
-    if ours:
-        return ours[-1].partition("Error: ")[2]
-    return errors[-1] if errors else lines[0]

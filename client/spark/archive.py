@@ -4,19 +4,14 @@ Spark's file sink lists the files of each finished micro-batch in its own log, a
 batch exactly as the first time. Read the folder with Spark, which uses that log.
 """
 
-import json
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from rookery.client.spark import register
-from rookery.client.spark.offsets import count, from_json
-from rookery.client.spark.places import Offsets
+from rookery.client.spark.checkpoints import check_files
+from rookery.client.spark.progress import batch_of
 
 POLL_S = 1
 UP_TO_DATE = "up to date: there was nothing new to copy"
@@ -36,21 +31,6 @@ class ArchiveJob:
     options: dict[str, str] = field(default_factory=dict)
 
 
-def open_session(master: str, settings: dict[str, str]) -> SparkSession:
-    """A session, local or on a cluster, with the source registered; its workers run this Python by default."""
-    os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
-    builder: Any = SparkSession.builder
-    builder = builder.master(master).appName("rookery-archive")
-    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    register(spark)
-    return spark
-
-
 def rows_of(spark: SparkSession, job: ArchiveJob) -> DataFrame:
     """The records with the day (UTC) of their timestamp."""
     options = {
@@ -66,13 +46,9 @@ def rows_of(spark: SparkSession, job: ArchiveJob) -> DataFrame:
     return rows.selectExpr("*", "to_date(timestamp) as date")
 
 
-class OtherCheckpointError(Exception):
-    """The files were written with a checkpoint that is not this one."""
-
-
 def start(spark: SparkSession, job: ArchiveJob) -> StreamingQuery:
     """Start, or continue from the checkpoint."""
-    _check_checkpoint(spark, job)
+    check_files(spark, job.output, job.checkpoint)
     writer = (
         rows_of(spark, job)
         .writeStream.format("parquet")
@@ -86,30 +62,6 @@ def start(spark: SparkSession, job: ArchiveJob) -> StreamingQuery:
     return writer.trigger(availableNow=True).start()
 
 
-def _check_checkpoint(spark: SparkSession, job: ArchiveJob) -> None:
-    """Spark's file sink skips batches whose number it has seen. With a new checkpoint, or one that is
-    older than the files, these batches would be lost silently."""
-    written = _newest(spark, f"{job.output}/_spark_metadata")
-    planned = _newest(spark, f"{job.checkpoint}/offsets")
-    if written > planned:
-        raise OtherCheckpointError(
-            f"{job.output} holds batches up to {written}, the checkpoint {job.checkpoint} "
-            f"{'has none yet' if planned < 0 else f'knows them up to {planned}'}: records would be left out. "
-            "Give the checkpoint that the files were written with, or write to another folder"
-        )
-
-
-def _newest(spark: SparkSession, folder: str) -> int:
-    """The highest number among the files of one of Spark's logs, on any file system; -1 if there are none."""
-    context: Any = spark.sparkContext
-    path = context._jvm.org.apache.hadoop.fs.Path(folder)
-    files = path.getFileSystem(context._jsc.hadoopConfiguration())
-    if not files.exists(path):
-        return -1
-    names = [each.getPath().getName().removesuffix(".compact") for each in files.listStatus(path)]
-    return max((int(name) for name in names if name.isdigit()), default=-1)
-
-
 def watch(query: StreamingQuery, report: Callable[[str], None]) -> None:
     """Report each micro-batch until the query ends, or that there was nothing to copy; its failure is raised."""
     reported = -1
@@ -121,20 +73,9 @@ def watch(query: StreamingQuery, report: Callable[[str], None]) -> None:
 
 def _report(query: StreamingQuery, reported: int, report: Callable[[str], None]) -> int:
     for progress in query.recentProgress:
-        if progress["batchId"] > reported and progress["numInputRows"]:
-            reported = progress["batchId"]
-            rows, seconds = progress["numInputRows"], progress["batchDuration"] / 1000
-            report(f"batch {reported}: {rows} records in {seconds:.1f} s{_behind(progress)}")
+        batch = batch_of(progress)
+        if batch.number > reported and batch.rows:
+            reported = batch.number
+            behind = "" if batch.behind is None else f", {batch.behind} behind"
+            report(f"batch {reported}: {batch.rows} records in {batch.seconds:.1f} s{behind}")
     return reported
-
-
-def _behind(progress: Any) -> str:
-    """Records that are committed and not copied yet; unknown for a retried batch."""
-    source = progress["sources"][0]
-    end, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
-    return f", {count(end, latest)} behind" if latest else ""
-
-
-def _offsets(value: Any) -> Offsets:
-    """Spark reports offsets as JSON, parsed or not, or as None."""
-    return from_json((json.loads(value) if isinstance(value, str) else value) or {})

@@ -101,8 +101,8 @@ def query_of(tasks: Sequence[Task], epoch: int, partitions: int) -> str:
     queries = {task.query for task in tasks}
     found = sorted(task.partition for task in tasks)
     if len(queries) != 1 or {task.epoch for task in tasks} != {epoch} or found != list(range(partitions)):
-        told = "; ".join(map(str, tasks)) or "none"
-        raise ExactlyOnceError(f"epoch {epoch} has {partitions} tasks, one for each partition; reported: {told}")
+        reported = "; ".join(map(str, tasks)) or "none"
+        raise ExactlyOnceError(f"epoch {epoch} has {partitions} tasks, one for each partition; reported: {reported}")
     return queries.pop()
 
 

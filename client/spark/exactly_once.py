@@ -1,7 +1,7 @@
 """The exactly-once sink: a task writes one transaction and leaves it open, the driver commits those of an epoch.
 
 `epochs` decides. A task takes its transactional id over, which fences older attempts and aborts what they left; then
-the marker tells whether its rows are committed. The driver takes over the query's own transactional id, so that an
+the marker shows whether its rows are committed. The driver takes over the query's own transactional id, so that an
 older driver cannot record another plan.
 """
 

@@ -1,6 +1,7 @@
-"""Fetches one range from the partition's leader; the next response is fetched while the last one is used."""
+"""Fetches one range from the partition's leader or a closer replica; the next response comes while the last is used."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from uuid import UUID
@@ -12,7 +13,7 @@ from rookery.client.reader import fetch_partition, offsets_at
 from rookery.client.spark.blocking import BlockingCluster
 from rookery.client.spark.data_loss import report_data_loss
 from rookery.client.spark.decoder import Decoder, next_offset
-from rookery.client.spark.kafka_options import Fetching
+from rookery.client.spark.kafka_options import RACK_VARIABLE, Fetching
 from rookery.client.spark.lookup import TIMEOUT_S, bounds_of
 from rookery.client.spark.offsets import Range
 from rookery.client.spark.places import EARLIEST
@@ -41,14 +42,36 @@ class Task:
     timeout_s: float
 
 
-def read(blocking: BlockingCluster, task: Task) -> Iterator[pa.RecordBatch]:
+class Nearest:
+    """Which replica of the partition a task reads: the leader, or one in the task's rack that the leader names.
+    After a failure there the task stays with the leader."""
+
+    def __init__(self, rack: str) -> None:
+        self.rack = rack
+        self.replica: int | None = None
+
+    def follow(self, data: PartitionData) -> bool:
+        """Whether the leader named another replica instead of sending records."""
+        named = data.preferred_read_replica
+        if named < 0 or named == self.replica or data.records:
+            return False
+        self.replica = named
+        return True
+
+    def failed(self) -> None:
+        if self.replica is not None:
+            self.rack, self.replica = "", None
+
+
+def read(blocking: BlockingCluster, task: Task, environ: Mapping[str, str] = os.environ) -> Iterator[pa.RecordBatch]:
     """The rows of the task's range as Arrow batches. Memory: at most two responses, and the decoder's records."""
+    nearest = Nearest(environ.get(RACK_VARIABLE) or task.fetching.rack)
     decoder = Decoder(task.range, task.columns)
     waiting: Future[PartitionData] | None = None
     position, end = task.range.start, task.range.end
 
     def ask(offset: int) -> Future[PartitionData]:
-        return blocking.submit(_fetch(blocking.cluster, task, offset))
+        return blocking.submit(_fetch(blocking.cluster, task, offset, nearest))
 
     try:
         waiting = ask(position)
@@ -80,12 +103,14 @@ def _with_location(task: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
         raise CorruptMessageError(f"{_name(wanted)}, offsets {wanted.start} to {wanted.end}: {error}") from error
 
 
-async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
+async def _fetch(cluster: Cluster, task: Task, offset: int, nearest: Nearest) -> PartitionData:
     """Records from `offset` on; waits for a leader that has them, up to the task's timeout."""
 
     async def attempt() -> PartitionData:
         try:
-            data = await _fetch_once(cluster, task, offset)
+            data = await _fetch_once(cluster, task, offset, nearest)
+            if nearest.follow(data):
+                data = await _fetch_once(cluster, task, offset, nearest)
             if next_offset(data.records or b"", offset) == offset:
                 # a new leader may not know yet what the old one committed, and the old one never gets the rest
                 raise OffsetNotAvailableError(
@@ -93,11 +118,13 @@ async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
                     f"the high watermark is {data.high_watermark}"
                 )
         except OffsetOutOfRangeError as error:
+            nearest.failed()
             cluster.forget(task.range.topic)
             if await _is_deleted(cluster, task, offset):
                 raise
             raise OffsetNotAvailableError(f"{error}, although the log starts at or before it") from None
         except (KafkaError, ConnectionLostError, OSError):
+            nearest.failed()
             cluster.forget(task.range.topic)
             raise
         return data
@@ -105,7 +132,7 @@ async def _fetch(cluster: Cluster, task: Task, offset: int) -> PartitionData:
     return await cluster.retrying(attempt, task.timeout_s, also=UNKNOWN_TOPIC)
 
 
-async def _fetch_once(cluster: Cluster, task: Task, offset: int) -> PartitionData:
+async def _fetch_once(cluster: Cluster, task: Task, offset: int, nearest: Nearest) -> PartitionData:
     return await fetch_partition(
         cluster,
         task.range.topic,
@@ -115,6 +142,8 @@ async def _fetch_once(cluster: Cluster, task: Task, offset: int) -> PartitionDat
         wait_ms=task.fetching.wait_ms,
         read_committed=task.fetching.read_committed,
         topic_id=None if task.topic_id is None else UUID(task.topic_id),
+        rack=nearest.rack,
+        replica=nearest.replica,
     )
 
 

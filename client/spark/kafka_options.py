@@ -93,6 +93,8 @@ def _object(wanted: str, text: str) -> dict[str, Any]:
 ALL = -1
 DELIVERY_TIMEOUT_S = 120.0
 PREFIX = "kafka."
+RACK_VARIABLE = "ROOKERY_CLIENT_RACK"
+"""The rack of one executor, in its environment: options are the same for all of them."""
 INT_MAX = 2**31 - 1
 """The largest number among a Kafka client's settings."""
 REFUSED = {
@@ -105,7 +107,7 @@ REFUSED = {
     "interceptor.classes": "interceptors are not supported",
     "transactional.id": "use exactly_once, which makes one of the query and the partition",
 }
-IGNORED = {"group.id", "client.rack", "linger.ms", "batch.size", "retries", "session.timeout.ms"}
+IGNORED = {"group.id", "linger.ms", "batch.size", "retries", "session.timeout.ms"}
 """Options of every Kafka client without effect here: no group is joined, and no record waits for others."""
 
 
@@ -131,6 +133,8 @@ class Fetching:
     bytes_max: int = 1 << 20
     wait_ms: int = 500
     read_committed: bool = False
+    rack: str = ""
+    """Where the tasks run; RACK_VARIABLE in an executor's environment is closer to the truth."""
 
 
 @dataclass(frozen=True)
@@ -188,9 +192,10 @@ class KafkaOptions:
             self._number("fetch.max.bytes", 50 * Fetching.bytes_max),
         )
         wait_ms = self._number("fetch.max.wait.ms", Fetching.wait_ms, least=0)
-        return Fetching(at_once, wait_ms, level == "read_committed")
+        return Fetching(at_once, wait_ms, level == "read_committed", self._take("client.rack", ""))
 
     def producing(self) -> Producing:
+        self._used.add("client.rack")  # writes go to the leader, wherever it is
         acks = self._choice("acks", ("all", "-1", "0", "1"))
         codec = self._choice("compression.type", tuple(each.name.lower() for each in Codec))
         acks_number = ALL if acks == "all" else int(acks)

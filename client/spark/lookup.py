@@ -1,13 +1,20 @@
 """What the driver asks the cluster: the partitions that exist, and their offsets."""
 
 import re
+from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from rookery.client.reader import offsets_at
 from rookery.client.spark.options import Selection
 from rookery.client.spark.places import EARLIEST, LATEST, Ids, TopicPartition, show
 from rookery.core.errors import ErrorCode
-from rookery.core.net.cluster import Cluster, ClusterMetadata, check
+from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster, ClusterMetadata, Node, check
+from rookery.core.wire.apis.describe_log_dirs import (
+    DESCRIBE_LOG_DIRS,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
 
 TIMEOUT_S = 60.0
 NONEXISTENT = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -55,6 +62,33 @@ async def _refreshed(cluster: Cluster, selection: Selection) -> ClusterMetadata:
         if error not in NONEXISTENT:
             check(error, f"topic {name!r}")
     return view
+
+
+async def weights_of(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, float]:
+    """Bytes of an offset, on average over the log as its leader stores it; without partitions that have no records."""
+    first = await offsets_at(cluster, dict.fromkeys(partitions, EARLIEST))
+    last = await offsets_at(cluster, dict.fromkeys(partitions, LATEST))
+    sizes = await cluster.retrying(lambda: _sizes(cluster, partitions), TIMEOUT_S, also=UNKNOWN_TOPIC)
+    return {
+        key: max(1.0, sizes[key] / (last[key] - first[key]))
+        for key in partitions
+        if key in sizes and last[key] > first[key]
+    }
+
+
+async def _sizes(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    by_leader: dict[Node, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for topic, index in sorted(partitions):
+        by_leader[await cluster.leader(topic, index)][topic].append(index)
+    found: dict[TopicPartition, int] = {}
+    for node, topics in by_leader.items():
+        wanted = [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()]
+        answer = await cluster.ask(node, DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=wanted))
+        check(answer.error_code, node.address)
+        for folder in answer.results:
+            for each in folder.topics:
+                found.update({(each.name, part.partition_index): part.partition_size for part in each.partitions})
+    return found
 
 
 async def bounds_of(cluster: Cluster, partition: TopicPartition, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:

@@ -110,6 +110,19 @@ def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
     }
 
 
+def limited_bytes(start: Offsets, end: Offsets, weights: Mapping[TopicPartition, float], most: int) -> Offsets:
+    """An end after about `most` bytes: the same part of what each partition has, one offset at least. `weights` are
+    the bytes of an offset; a partition without one is not limited."""
+    sizes = {key: end[key] - start.get(key, 0) for key in end}
+    total = sum(size * weights.get(key, 0) for key, size in sizes.items() if size > 0)
+    if total <= most:
+        return dict(end)
+    return {
+        key: end[key] if size <= 0 or key not in weights else start.get(key, 0) + max(1, int(size * most / total))
+        for key, size in sizes.items()
+    }
+
+
 def count(start: Offsets, end: Offsets) -> int:
     """How many offsets lie between."""
     return sum(max(0, offset - start.get(key, 0)) for key, offset in end.items())

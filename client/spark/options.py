@@ -24,7 +24,7 @@ from rookery.client.spark.places import (
     AtOffsets,
     AtTime,
     AtTimes,
-    Everywhere,
+    InAllPartitions,
     Place,
     TopicPartition,
     show,
@@ -34,7 +34,7 @@ from rookery.client.spark.schema import DDL
 SELECTIONS = ("subscribe", "subscribePattern", "assign")
 STARTS = ("startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp")
 ENDS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
-STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 KNOWN = (
     *SELECTIONS,
     *STARTS,
@@ -85,6 +85,7 @@ class Admission:
     offsets_max: int | None = None
     offsets_min: int | None = None
     delay_max_ms: int = 15 * 60 * 1000
+    bytes_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class SourceOptions:
     partitions_ttl_s: float
 
 
-class Given:
+class GivenOptions:
     """Options by name, case-insensitive."""
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
@@ -139,11 +140,11 @@ class Given:
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """The options of a batch or streaming read; OptionError names the wrong one."""
-    given = Given(options, KNOWN)
+    given = GivenOptions(options, KNOWN)
     _refuse_wrong_kind(given, streaming)
     selection = _selection(given)
-    starting = _place(given, STARTS, Everywhere(LATEST if streaming else EARLIEST))
-    ending = _place(given, ENDS, Everywhere(LATEST))
+    starting = _place(given, STARTS, InAllPartitions(LATEST if streaming else EARLIEST))
+    ending = _place(given, ENDS, InAllPartitions(LATEST))
     _check_places(selection, starting, ending, streaming)
     strategy = given.text("startingOffsetsByTimestampStrategy", "error").lower()
     if strategy not in ("error", "latest"):
@@ -174,17 +175,17 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
 
 def includes_headers(options: Mapping[str, str]) -> bool:
     """Whether there is a column for headers."""
-    return Given(options, KNOWN).boolean("includeHeaders", False)
+    return GivenOptions(options, KNOWN).boolean("includeHeaders", False)
 
 
-def _refuse_wrong_kind(given: Given, streaming: bool) -> None:
+def _refuse_wrong_kind(given: GivenOptions, streaming: bool) -> None:
     for name in ENDS if streaming else STREAM_ONLY:
         if name in given:
             kind = "streaming" if streaming else "batch"
             raise OptionError(f"option {name!r} has no meaning in a {kind} query")
 
 
-def _selection(given: Given) -> Selection:
+def _selection(given: GivenOptions) -> Selection:
     chosen = [name for name in SELECTIONS if name in given]
     if len(chosen) != 1:
         found = " and ".join(map(repr, chosen)) or "none of them"
@@ -207,7 +208,7 @@ def _selection(given: Given) -> Selection:
     return Selection(topics=topics)
 
 
-def _place(given: Given, names: tuple[str, str, str], default: Place) -> Place:
+def _place(given: GivenOptions, names: tuple[str, str, str], default: Place) -> Place:
     """One time for all partitions overrides times by partition, which override offsets."""
     offsets, times, time = names
     if time in given:
@@ -222,7 +223,7 @@ def _place(given: Given, names: tuple[str, str, str], default: Place) -> Place:
     text = given.text(offsets, "").strip()
     word = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
     if word is not None:
-        return Everywhere(word)
+        return InAllPartitions(word)
     if not text.startswith("{"):
         raise OptionError(f"option {offsets!r} is earliest, latest or JSON, not {text!r}")
     found = partition_numbers(offsets, text)
@@ -245,14 +246,14 @@ def _check_places(selection: Selection, starting: Place, ending: Place, streamin
 
 def _mentions(place: Place, mark: int) -> bool:
     match place:
-        case Everywhere(found):
+        case InAllPartitions(found):
             return found == mark
         case AtOffsets(offsets):
             return mark in offsets.values()
     return False
 
 
-def _ttl_ms(given: Given) -> int:
+def _ttl_ms(given: GivenOptions) -> int:
     name = "partition.metadata.cache.ttl.ms"
     value = given.number(name, -1, least=-1)
     if value == 0:
@@ -260,11 +261,12 @@ def _ttl_ms(given: Given) -> int:
     return value
 
 
-def _admission(given: Given) -> Admission:
+def _admission(given: GivenOptions) -> Admission:
     result = Admission(
         given.number_or_none("maxOffsetsPerTrigger"),
         given.number_or_none("minOffsetsPerTrigger"),
         duration_ms("maxTriggerDelay", given.text("maxTriggerDelay", "15m")),
+        given.number_or_none("maxBytesPerTrigger"),
     )
     least, most = result.offsets_min, result.offsets_max
     if least is not None and most is not None and least > most:
@@ -301,7 +303,7 @@ def sink_options(
     options: Mapping[str, str], columns: Iterable[tuple[str, str]], *, streaming: bool = False
 ) -> SinkOptions:
     """The parsed options; refuses columns, by (name, type), that cannot be written."""
-    given = Given(options, ("topic", "includeHeaders", EXACTLY_ONCE, *SPARK_OPTIONS))
+    given = GivenOptions(options, ("topic", "includeHeaders", EXACTLY_ONCE, *SPARK_OPTIONS))
     topic = given.text("topic", "").strip() or None
     if "topic" in given and topic is None:
         raise OptionError("option 'topic' is empty")

@@ -13,7 +13,7 @@ EARLIEST = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Everywhere:
+class InAllPartitions:
     """The same place in every partition: EARLIEST or LATEST."""
 
     place: int
@@ -40,7 +40,7 @@ class AtTime:
     time: int
 
 
-Place = Everywhere | AtOffsets | AtTimes | AtTime
+Place = InAllPartitions | AtOffsets | AtTimes | AtTime
 
 
 def show(partitions: Iterable[TopicPartition]) -> str:

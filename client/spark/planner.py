@@ -1,15 +1,23 @@
 """Plans a read on the driver: which partitions, from which offset, to which offset."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 
 from rookery.client.reader import offsets_at
 from rookery.client.spark.blocking import BlockingCluster, connected
 from rookery.client.spark.data_loss import report_data_loss
 from rookery.client.spark.fetching import Task
 from rookery.client.spark.kafka_options import OptionError
-from rookery.client.spark.lookup import Found, partitions_of
-from rookery.client.spark.offsets import Position, Range, ranges_between, recreated, split
+from rookery.client.spark.lookup import Found, partitions_of, weights_of
+from rookery.client.spark.offsets import (
+    Position,
+    Range,
+    limited,
+    limited_bytes,
+    ranges_between,
+    recreated,
+    split,
+)
 from rookery.client.spark.options import ENDS, STARTS, SourceOptions
 from rookery.client.spark.places import (
     EARLIEST,
@@ -17,7 +25,7 @@ from rookery.client.spark.places import (
     AtOffsets,
     AtTime,
     AtTimes,
-    Everywhere,
+    InAllPartitions,
     Offsets,
     Place,
     TopicPartition,
@@ -25,6 +33,7 @@ from rookery.client.spark.places import (
 )
 from rookery.core.net.cluster import UNKNOWN_TOPIC, Cluster
 
+WEIGHTS_S = 60.0
 POLL_PAUSE_S = 0.1
 """Spark asks an idle source for its end a hundred times a second; the cluster is asked at most this often."""
 
@@ -47,6 +56,7 @@ class Planner:
         self._sleep = sleep
         self._found: tuple[float, Found] | None = None
         self._newest: tuple[float, Position] | None = None
+        self._weights: tuple[float, Mapping[TopicPartition, float], Set[TopicPartition]] | None = None
         self._first: dict[tuple[TopicPartition, str | None], int] = {}
         self._reported: set[tuple[TopicPartition, str]] = set()
 
@@ -97,7 +107,7 @@ class Planner:
         found = self.found()
         place = self._options.ending
         end = self._resolve(place, found.partitions, ENDS, True)
-        if not isinstance(place, Everywhere):
+        if not isinstance(place, InAllPartitions):
             self._check_committed(end, ENDS[0])
         return Position(end, found.ids)
 
@@ -114,7 +124,7 @@ class Planner:
         latest_if_no_match: bool,
     ) -> Offsets:
         match place:
-            case Everywhere(mark):
+            case InAllPartitions(mark):
                 return self._at(dict.fromkeys(partitions, mark))
             case AtOffsets(offsets):
                 _check_complete(partitions, offsets, names[0])
@@ -217,6 +227,21 @@ class Planner:
         if news:
             report_data_loss(f"{show(news)} {how}", fail=self._options.fail_on_data_loss)
             self._reported |= {(key, how) for key in news}
+
+    def limited(self, begin: Offsets, target: Offsets) -> Offsets:
+        """The end of a micro-batch that the options allow: so many offsets, and so many bytes at most."""
+        admission = self._options.admission
+        end = target if admission.offsets_max is None else limited(begin, target, admission.offsets_max)
+        if admission.bytes_max is None or end == begin:
+            return end
+        return limited_bytes(begin, end, self._bytes_of(frozenset(end)), admission.bytes_max)
+
+    def _bytes_of(self, partitions: Set[TopicPartition]) -> Mapping[TopicPartition, float]:
+        """The bytes of an offset in each partition. They change slowly, so they are requested now and then only."""
+        now = self._monotonic()
+        if self._weights is None or now - self._weights[0] >= WEIGHTS_S or not partitions <= self._weights[2]:
+            self._weights = (now, self._blocking.run(weights_of(self._cluster, partitions)), partitions)
+        return self._weights[1]
 
     # --- tasks ----------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
@@ -42,7 +43,6 @@ from rookery.client.spark.offsets import (
     Position,
     count,
     is_initial,
-    limited,
     position_in,
     recreated,
     start_in,
@@ -56,7 +56,7 @@ from rookery.client.spark.options import (
     source_options,
 )
 from rookery.client.spark.outbox import Outbox
-from rookery.client.spark.places import LATEST, Everywhere, Offsets
+from rookery.client.spark.places import LATEST, InAllPartitions, Offsets
 from rookery.client.spark.planner import Planner
 
 
@@ -132,6 +132,8 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         admission = self._options.admission
         if admission.offsets_max is not None:
             return ReadMaxRows(admission.offsets_max)
+        if admission.bytes_max is not None:
+            return ReadMaxBytes(admission.bytes_max)
         if admission.offsets_min is not None:
             return ReadMinRows(admission.offsets_min)
         return ReadAllAvailable()
@@ -170,7 +172,7 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ):
             return begin
         self._admitted_at = now
-        return target if admission.offsets_max is None else limited(begin, target, admission.offsets_max)
+        return self._planner.limited(begin, target)
 
     def reportLatestOffset(self) -> Json | None:
         """The end of the partitions, without limits: the difference is the query's lag."""
@@ -187,7 +189,7 @@ class RookeryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _without_recreated(self, start: dict[str, Any], until: Position) -> Offsets:
         """The start without recreated topics, which are read from their start."""
-        if not start and self._options.starting == Everywhere(LATEST):
+        if not start and self._options.starting == InAllPartitions(LATEST):
             self._planner.lost(until.offsets.keys(), START_UNKNOWN)
         known = position_in(start or self._query_start())
         again = recreated(known.offsets, known.ids, until.ids)

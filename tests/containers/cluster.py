@@ -142,9 +142,10 @@ def compose_cluster(
 ) -> Iterator[ContainerCluster]:
     """The services of a compose file on free ports, gone afterwards with all their data; `other` variables of the
     file."""
-    ports = free_ports(9)
-    kafka, http, controllers = ports[:3], ports[3:6], ports[6:]
+    ports = free_ports(11)
+    kafka, http, controllers = ports[:3], ports[3:6], ports[6:9]
     variables = {"COMPOSE_PROJECT_NAME": project, "ROOKERY_IMAGE": image, **other}
+    variables |= {"SPARK_PORT": str(ports[9]), "PIPELINE_METRICS_PORT": str(ports[10])}
     for number in NODES:
         variables[f"ROOKERY_PORT_{number}"] = str(kafka[number - 1])
         variables[f"ROOKERY_HTTP_PORT_{number}"] = str(http[number - 1])

@@ -6,6 +6,8 @@ import subprocess
 from tests.tidy.source import ROOT
 
 IMAGE = "rookery:test"
+SPARK_IMAGE = "rookery-spark:latest"
+MADE_SPARK_BASE = "local/debian-python-java:trixie"
 MADE_BASE = "local/debian-python:trixie"
 """What .ci/docker-engine makes where no registry is reachable."""
 PUBLIC_BASE = "python:3.13-slim"
@@ -21,9 +23,22 @@ def run(*command: str, **environment: str) -> str:
     return done.stdout
 
 
-def base() -> str:
-    found = subprocess.run(["docker", "image", "inspect", MADE_BASE], capture_output=True, check=False)
-    return os.environ.get("ROOKERY_BASE") or (PUBLIC_BASE if found.returncode else MADE_BASE)
+def base(made: str = MADE_BASE) -> str:
+    found = subprocess.run(["docker", "image", "inspect", made], capture_output=True, check=False)
+    return os.environ.get("ROOKERY_BASE") or (PUBLIC_BASE if found.returncode else made)
+
+
+def build_spark() -> str:
+    """The second image, with Java and Spark."""
+    if base() == MADE_BASE:  # no registry is reachable
+        run(".ci/docker-engine", "--java")
+    run("deploy/gather-wheels", "--spark")
+    run(
+        "docker", "build", "--file", "deploy/Dockerfile.spark", "--build-arg", f"BASE={base(MADE_SPARK_BASE)}",
+        "--tag", SPARK_IMAGE, ".",
+        DOCKER_BUILDKIT="0",
+    )  # fmt: skip
+    return SPARK_IMAGE
 
 
 def build() -> str:

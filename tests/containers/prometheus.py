@@ -72,7 +72,8 @@ def configuration(
     config = yaml.safe_load((DEPLOY / "prometheus" / file).read_text())
     config["global"] = {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL}
     config["rule_files"] = [str(DEPLOY / "prometheus" / rules) for rules in config["rule_files"]]
-    (job,) = config["scrape_configs"]
+    job, *_ = config["scrape_configs"]
+    config["scrape_configs"] = [job]
     job.update(static_configs=[{"targets": targets}], **access)
     return str(yaml.safe_dump(config))
 

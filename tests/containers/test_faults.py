@@ -11,7 +11,7 @@ from tests.containers.report import tell
 
 pytestmark = pytest.mark.alone
 
-TOPIC = "orders"
+TOPIC = "faults"
 PARTITIONS = 3
 AFTER_FAULT = 300
 """Acknowledgements that must come after each fault before the next."""

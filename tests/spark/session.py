@@ -41,7 +41,7 @@ def spark_session(settings: Mapping[str, str] | None = None) -> Iterator[SparkSe
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.driver.memory", "1g")
-            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
             .config(map=dict(settings or {}))

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rookery.client.cli.pipeline import checkpoint_in, pairs
+from rookery.client.cli.pipeline import checkpoint_in
+from rookery.client.cli.pipeline_words import pairs
 from rookery.client.errors import UsageError
 from rookery.client.spark import archive
+from rookery.client.spark.checkpoints import OtherCheckpointError
 from tests.cluster.local import LocalCluster
 from tests.spark.topics import Outgoing, high_watermark, write
 
@@ -57,7 +59,7 @@ def test_files_of_another_checkpoint_are_not_added_to(
         write(cluster, "pond", [Outgoing(value)])
         archive.watch(archive.start(spark, job), print)
     for checkpoint, said in (("second", "has none yet"), ("old", "knows them up to 0")):
-        with pytest.raises(archive.OtherCheckpointError, match=f"batches up to 2, the checkpoint .*{said}"):
+        with pytest.raises(OtherCheckpointError, match=f"batches up to 2, the checkpoint .*{said}"):
             archive.start(spark, dataclasses.replace(job, checkpoint=str(tmp_path / checkpoint)))
     assert sorted(bytes(row.value) for row in spark.read.parquet(job.output).collect()) == [b"1", b"2", b"3"]
 

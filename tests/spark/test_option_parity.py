@@ -105,7 +105,7 @@ THE_SAME: list[tuple[Options, int]] = [
 ]
 
 
-@pytest.mark.row(173)
+@pytest.mark.row(127, 173)
 @pytest.mark.parametrize(("options", "count"), THE_SAME)
 def test_the_same_rows(spark: SparkSession, cluster: LocalCluster, options: Options, count: int) -> None:
     kafka, rookery = (batch(spark, cluster, kind, options) for kind in KINDS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rookery.client.cli.__main__ import main
-from rookery.client.spark import archive
+from rookery.client.spark import archive, sessions
 
 
 def test_a_secured_cluster_is_reached_with_the_file_that_is_named(
@@ -15,7 +15,7 @@ def test_a_secured_cluster_is_reached_with_the_file_that_is_named(
 ) -> None:
     jobs: list[archive.ArchiveJob] = []
     spark: Any = SimpleNamespace(stop=lambda: None)
-    monkeypatch.setattr(archive, "open_session", lambda *_: spark)
+    monkeypatch.setattr(sessions, "open_session", lambda *_: spark)
     monkeypatch.setattr(archive, "start", lambda _, job: jobs.append(job))
     monkeypatch.setattr(archive, "watch", lambda *_: None)
     config = tmp_path / "librdkafka.properties"

@@ -1,6 +1,7 @@
 """What a task does with the answers it gets, without a cluster: odd ones, empty ones, and none any more."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
@@ -262,3 +263,53 @@ def test_a_partition_the_node_has_not_heard_of_is_asked_for_again() -> None:
         return await offsets_at(cluster, {("t", 1): LATEST}, timeout_s=TIMEOUT_S)
 
     assert asyncio.run(ask()) == {("t", 1): 10}
+
+
+class Racks(FakeCluster):
+    """Two nodes: the leader sends readers of rack b to the other, which fails as often as a test says."""
+
+    def __init__(self, log: dict[int, bytes | bytearray], failures: int = 0) -> None:
+        super().__init__(log)
+        self.failures = failures
+        self.asked: list[tuple[int, str]] = []
+
+    async def refresh(self, topics: Any = (), *, create: bool = False) -> ClusterMetadata:
+        view = await super().refresh(topics, create=create)
+        self.view = dataclasses.replace(view, nodes={**view.nodes, 2: Node(2, "elsewhere", 1, "b")})
+        return self.view
+
+    async def ask(self, node: Node, api: Any, request: Any, **_: Any) -> Any:
+        if api is not FETCH:
+            return self._list(request)
+        self.asked.append((node.id, request.rack_id))
+        if node.id == 1 and request.rack_id == "b":
+            data = PartitionData(partition_index=0, high_watermark=30, records=b"", preferred_read_replica=2)
+            return FetchResponse(responses=[FetchableTopicResponse(topic_id=THIS, partitions=[data])])
+        if node.id == 2 and self.failures:
+            self.failures -= 1
+            return told(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self._fetch(request)
+
+
+@pytest.mark.parametrize(
+    ("rack", "environ", "failures", "nodes"),
+    [
+        ("b", {}, 0, [(1, "b"), (2, "b"), (2, "b")]),
+        ("", {"ROOKERY_CLIENT_RACK": "b"}, 0, [(1, "b"), (2, "b"), (2, "b")]),
+        ("b", {"ROOKERY_CLIENT_RACK": "a"}, 0, [(1, "a"), (1, "a")]),
+        ("", {}, 0, [(1, ""), (1, "")]),
+        ("b", {}, 1, [(1, "b"), (2, "b"), (1, ""), (1, "")]),
+    ],
+)
+def test_the_closest_replica_is_read_and_the_leader_after_it_failed(
+    rack: str, environ: dict[str, str], failures: int, nodes: list[tuple[int, str]]
+) -> None:
+    cluster = Racks(log_of(0, 10), failures)
+    blocking = Blocking(cluster)
+    try:
+        task = Task(Range("t", 0, 0, 20), str(THIS), ("offset",), Fetching(rack=rack), True, TIMEOUT_S)
+        found = [offset for each in read(blocking, task, environ) for offset in each.column("offset").to_pylist()]
+    finally:
+        blocking.close()
+    assert found == list(range(20))
+    assert cluster.asked == nodes

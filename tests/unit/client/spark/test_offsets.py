@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from rookery.client.spark import offsets as kept
 from rookery.client.spark.kafka_options import OptionError
-from rookery.client.spark.offsets import Range, count, from_json, is_initial, limited, ranges_between, split
+from rookery.client.spark.offsets import (
+    Range,
+    count,
+    from_json,
+    is_initial,
+    limited,
+    limited_bytes,
+    ranges_between,
+    split,
+)
 from rookery.client.spark.places import Offsets
 
 partitions = st.tuples(st.sampled_from(["t", "u", "_v"]), st.integers(0, 12))
@@ -93,3 +102,13 @@ def test_long_ranges_are_split_until_there_are_enough_tasks() -> None:
     assert len(split(equal, 5, None)) == 6, "halves are rounded upwards: never fewer tasks than are wanted"
     assert len(split([Range("t", 0, 0, 10)], 10**12, None)) == 10, "never more tasks than offsets"
     assert split([Range("t", 0, 0, 9), Range("t", 1, 0, 9)], 2, None) == [Range("t", 0, 0, 9), Range("t", 1, 0, 9)]
+
+
+def test_bytes_limit_every_partition_by_the_same_part() -> None:
+    start, end = {("t", 0): 10}, {("t", 0): 110, ("t", 1): 1000, ("t", 2): 5, ("t", 3): 7}
+    weights = {("t", 0): 100.0, ("t", 1): 10.0, ("t", 2): 1.0}
+    assert limited_bytes(start, end, weights, 1 << 30) == end
+    took = limited_bytes(start, end, weights, 2000)
+    assert took == {("t", 0): 19, ("t", 1): 99, ("t", 2): 1, ("t", 3): 7}, "one offset at least; 3 has no known size"
+    used = sum((took[key] - start.get(key, 0)) * weight for key, weight in weights.items())
+    assert used <= 2000 + 1

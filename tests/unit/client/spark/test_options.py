@@ -11,7 +11,7 @@ from rookery.client.spark.options import (
     sink_options,
     source_options,
 )
-from rookery.client.spark.places import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Everywhere
+from rookery.client.spark.places import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, InAllPartitions
 from rookery.client.spark.schema import DDL
 from rookery.core.wire.records import Codec
 
@@ -28,8 +28,8 @@ def stream(**options: str) -> SourceOptions:
 
 def test_defaults_are_those_of_sparks_own_source() -> None:
     options = batch()
-    assert (options.starting, options.ending) == (Everywhere(EARLIEST), Everywhere(LATEST))
-    assert stream().starting == Everywhere(LATEST)
+    assert (options.starting, options.ending) == (InAllPartitions(EARLIEST), InAllPartitions(LATEST))
+    assert stream().starting == InAllPartitions(LATEST)
     assert options.fail_on_data_loss
     assert not options.include_headers
     assert options.partitions_min is options.records_per_partition_max is None
@@ -63,7 +63,7 @@ def test_selections() -> None:
 def test_places_by_offset_and_by_time() -> None:
     by_offset = stream(startingOffsets='{"t":{"0":23,"1":-2,"2":-1}}')
     assert by_offset.starting == AtOffsets({("t", 0): 23, ("t", 1): EARLIEST, ("t", 2): LATEST})
-    assert stream(startingOffsets="Earliest").starting == Everywhere(EARLIEST)
+    assert stream(startingOffsets="Earliest").starting == InAllPartitions(EARLIEST)
     assert batch(startingOffsetsByTimestamp='{"t":{"0":1000}}').starting == AtTimes({("t", 0): 1000})
     assert batch(endingTimestamp="99").ending == AtTime(99)
 

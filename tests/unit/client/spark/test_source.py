@@ -50,6 +50,9 @@ class FakePlanner(Planner):
         topic_id = self.log.old_ids.pop(0) if self.log.old_ids else self.log.id
         return Found(frozenset(self.told), dict.fromkeys(topics, topic_id), frozenset(missing))
 
+    def _bytes_of(self, partitions: Any) -> dict[tuple[str, int], float]:
+        return dict.fromkeys(partitions, 100.0)
+
     def _at(self, wanted: Any) -> Offsets:
         self.log.asked += 1
         marks = {LATEST: self.told, EARLIEST: self.log.firsts}
@@ -359,3 +362,17 @@ def test_offsets_to_begin_at_must_be_committed() -> None:
 def test_a_range_upside_down_is_loud() -> None:
     with pytest.raises(OptionError, match="before its start"):
         Query(FakeLog({("t", 0): 10})).ranges({"t": {"0": 9}}, {"t": {"0": 8}})
+
+
+def test_a_micro_batch_has_so_many_bytes_at_most() -> None:
+    """And so many offsets, if both are given; a run that ends reads all the same, in several batches."""
+    for options, most in (({}, 20), ({"maxOffsetsPerTrigger": "4"}, 4)):
+        log = FakeLog({("t", 0): 50, ("t", 1): 50})
+        query = Query(log, startingOffsets="earliest", maxBytesPerTrigger="2000", **options)
+        query.reader.prepareForTriggerAvailableNow()
+        start, sizes = query.reader.initialOffset(), []
+        while (end := query.latest(start)) != start:
+            sizes.append(sum(each.size for each in query.ranges(start, end)))
+            start = end
+        assert sum(sizes) == 100
+        assert max(sizes) == most
