@@ -84,7 +84,7 @@ class Lifecycle(Service):
         offline_dirs: Callable[[], tuple[UUID, ...]],
         on_session: Callable[[bool], None],
     ) -> None:
-        """`on_session` hears whether the session lasts, whenever that changes."""
+        """`on_session` is called with whether the session lasts, whenever that changes."""
         self._membership = membership
         self._controller = controller
         self._image = image

@@ -1,6 +1,6 @@
 """Who may call the control plane: the right cluster, a version both speak, and, with TLS, the right certificate.
 
-With mutual TLS a node's certificate carries its id as a subject alternative name ``node-<id>``; calls made in
+With mutual TLS a node's certificate carries its id as a subject alternative name (DNS) ``node-<id>``; calls made in
 that node's name are taken from no other certificate. A certificate with the name ``admin`` may change the
 quorum from outside. A certificate without such a name belongs to a user and may only look.
 """
@@ -16,7 +16,8 @@ from rookery.core.metadata.features import METADATA_VERSION, RELEASE, Release
 from rookery.core.net.tls import ADMIN_NAME, NODE_NAME
 
 Context = grpc.aio.ServicerContext[object, object]
-_NAMES = "x509_subject_alternative_name"
+_NAMES = "peer_dns"
+"""Not all alternative names: an authority may let people choose an e-mail address or a URI."""
 _TRANSPORT = "transport_security_type"
 
 
@@ -80,7 +81,7 @@ def _by_tls(context: Context) -> bool:
 
 
 def certificate_names(context: Context) -> list[str]:
-    """The subject alternative names of the caller's certificate."""
+    """The names of hosts (DNS) in the caller's certificate."""
     names = context.auth_context().get(_NAMES, ())
     return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
 

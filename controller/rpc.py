@@ -57,13 +57,13 @@ class ControllerService:
             request = method.request.from_message(message)
         except ValueError as error:
             raise InvalidRequestError(f"{method.name} cannot be read: {error}") from error
-        self._check_speaker(request, message.caller.node_id)
+        self._check_caller(request, message.caller.node_id)
         if isinstance(request, HoldSessionRequest):
             return self._hold(request)
         remaining = context.time_remaining()
         return self._loop.ask(request, timeout_s=WAIT_S_MAX if remaining is None else min(remaining, WAIT_S_MAX))
 
-    def _check_speaker(self, request: Any, caller_id: int) -> None:
+    def _check_caller(self, request: Any, caller_id: int) -> None:
         """A broker speaks for itself alone; who the caller is has been checked already."""
         speaks_for = getattr(request, "broker_id", caller_id)
         if speaks_for != caller_id and not isinstance(request, UnregisterBrokerRequest):

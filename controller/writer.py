@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rookery.controller.quorum import Quorum
 from rookery.core.metadata.codec import encode
-from rookery.core.metadata.delta import Delta, Fold
+from rookery.core.metadata.delta import Delta, LatestImage
 from rookery.core.metadata.features import RELEASE, Release
 from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata.records import Record
@@ -42,7 +42,7 @@ class Writer:
 
     def __init__(self, quorum: Quorum, release: Release = RELEASE) -> None:
         self._quorum = quorum
-        self._fold = Fold(release=release)
+        self._fold = LatestImage(release=release)
         self._proposals: deque[_Proposal] = deque()
         self._parked: deque[tuple[int, Answered]] = deque()
 

@@ -56,8 +56,8 @@ def get_logger(name: str) -> EventLogger:
 
 
 class SparingLogger:
-    """For lines that strangers can cause: each event has a burst of lines and then one a second, for each listener.
-    A line says in `others_before` how many had none. All are counted."""
+    """For lines that unauthenticated clients can cause: each event has a burst of lines and then one a second, for each
+    listener. A line says in `others_before` how many had none. All are counted."""
 
     BURST = 10
 

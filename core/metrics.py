@@ -9,6 +9,7 @@ families with one sample per partition only a configured number of samples is wr
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeVar
 
@@ -28,8 +29,19 @@ SLICE = 250
 Kind = Literal["gauge", "counter"]
 Sample = tuple[Sequence[str], float]
 """Label values, in the order of the label names, and the value."""
+Names = Callable[[str], str]
+"""How names of groups, users and clients are shown (rookery.metrics.hide.names)."""
 HistogramSample = tuple[Sequence[str], Sequence[int], float]
 """Label values, how many fell into each bucket, and the sum of all."""
+
+
+def as_it_is(name: str) -> str:
+    return name
+
+
+def digest(name: str) -> str:
+    """A name for those who need not know it; none stays none."""
+    return sha256(name.encode()).hexdigest()[:12] if name else ""
 
 
 class ReadFamily(Collector):

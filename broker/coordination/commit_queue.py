@@ -12,7 +12,7 @@ from typing import Any
 
 from rookery.broker.coordination.step import Answer
 from rookery.broker.replication.partition import Partition
-from rookery.broker.replication.waiters import Parked, Waiters
+from rookery.broker.replication.waiters import FOR_COMMITTED, Parked, Waiters
 from rookery.core.errors import KafkaError, RequestTimedOutError
 
 
@@ -69,7 +69,7 @@ class CommitQueue:
         """Until the first answer is late; effects alone are looked at again after the same time."""
         now = self._time()
         until = next((owed.until for owed in self._owed if owed.answers), now + self._timeout_s)
-        self._parked = self._waiters.park(self, [self._partition], until - now)
+        self._parked = self._waiters.park(self, [self._partition], until - now, waits_for=FOR_COMMITTED)
 
     def close(self, error: KafkaError) -> None:
         """Nothing of it will be known here any more: answers are refused, effects dropped."""

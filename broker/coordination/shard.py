@@ -83,7 +83,7 @@ def instant(clock: Clock) -> Instant:
     return Instant(int(clock.monotonic() * 1000), clock.wall_ms())
 
 
-class Within(NamedTuple):
+class ProducerTransaction(NamedTuple):
     """The transaction that records are part of."""
 
     producer_id: int
@@ -92,7 +92,7 @@ class Within(NamedTuple):
     """Needed for the first records of the transaction in this partition."""
 
 
-_NOBODY = Within(-1, -1, None)
+_NOBODY = ProducerTransaction(-1, -1, None)
 
 
 class Shard(Generic[R]):
@@ -122,7 +122,7 @@ class Shard(Generic[R]):
         """Until when a reason need not be reported again."""
         self.closed = False
 
-    def run(self, step: Step[R], within: Within | None = None) -> None:
+    def run(self, step: Step[R], within: ProducerTransaction | None = None) -> None:
         """Write the records, as part of a transaction if there is one, give the answers and carry out the effects."""
         try:
             encoded = [(record, *self._encode(record)) for record in step.records]
@@ -141,7 +141,7 @@ class Shard(Generic[R]):
             self._resumed()
         self._commits.give(step.answers, step.effects)
 
-    def _write(self, rows: Sequence[Encoded[R]], allowed: int, within: Within | None) -> None:
+    def _write(self, rows: Sequence[Encoded[R]], allowed: int, within: ProducerTransaction | None) -> None:
         if not rows:
             return
         now_ms = self._clock.wall_ms()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
-from rookery.broker.groups.consumer.member import Place
+from rookery.broker.groups.consumer.member import TopicIdPartition
 from rookery.broker.groups.members import Identity
 from rookery.broker.groups.offsets import TopicIdOf, is_current
 from rookery.broker.groups.records import NO_TIMESTAMP, OffsetCommitValue, OffsetRecord
@@ -123,10 +123,10 @@ def commit_in_transaction(
     return step
 
 
-def _places(request: OffsetCommitRequest | TxnOffsetCommitRequest, topic_id_of: TopicIdOf) -> list[Place]:
+def _places(request: OffsetCommitRequest | TxnOffsetCommitRequest, topic_id_of: TopicIdOf) -> list[TopicIdPartition]:
     """The partitions that are there of those to commit."""
     return [
-        Place(topic_id, each.partition_index)
+        TopicIdPartition(topic_id, each.partition_index)
         for topic in request.topics
         for each in topic.partitions
         if (topic_id := topic_id_of(topic.name, each.partition_index)) is not None

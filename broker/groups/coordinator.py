@@ -7,7 +7,7 @@ from random import Random
 from uuid import UUID
 
 from rookery.broker.coordination.commit_queue import CommitQueue
-from rookery.broker.coordination.shard import Within, instant
+from rookery.broker.coordination.shard import ProducerTransaction, instant
 from rookery.broker.coordination.shards import Shards
 from rookery.broker.coordination.step import Receiver
 from rookery.broker.groups.consumer.target import TopicInfo
@@ -104,7 +104,9 @@ class GroupCoordinator(Service):
             return
         shard.run_for(group_id, step)
 
-    def run_within(self, group_id: str, shard: GroupShard, within: Within, reply: Receiver, decide: Decide) -> None:
+    def run_within(
+        self, group_id: str, shard: GroupShard, within: ProducerTransaction, reply: Receiver, decide: Decide
+    ) -> None:
         """Decide a request whose records are part of a transaction, in the shard for which it was verified."""
         try:
             if self.shard_of(group_id) is not shard:

@@ -18,9 +18,9 @@ a record that each answer which depends on it waits for, so no member acts on an
 
 from collections.abc import Callable, Iterable
 
-from rookery.broker.groups.consumer.member import Place
+from rookery.broker.groups.consumer.member import TopicIdPartition
 from rookery.broker.groups.group_state import REACHED_FROM, GroupOptions, GroupState
-from rookery.broker.groups.history import Event, History
+from rookery.broker.groups.history import Event, History, departure
 from rookery.broker.groups.joining import Join, not_joined, not_synced
 from rookery.broker.groups.members import Identity, Member, Members
 from rookery.broker.groups.offsets import Offsets
@@ -454,7 +454,7 @@ class Group:
             except (UnknownMemberIdError, FencedInstanceIdError) as refusal:
                 error = refusal.code
         if member is not None:
-            self._remove(member, "left", step)
+            self._remove(member, departure(who.reason), step)
         return MemberResponse(member_id=who.member_id, group_instance_id=instance_id, error_code=error)
 
     def left(self, before: int, now: Instant, step: Step) -> None:
@@ -488,7 +488,7 @@ class Group:
         *,
         transactional: bool = False,
         version: int = 0,
-        places: Callable[[], Iterable[Place]] = tuple,
+        places: Callable[[], Iterable[TopicIdPartition]] = tuple,
     ) -> None:
         """Raise unless these offsets may be committed: by a member of this generation, or, where there are no
         members, by anybody who does not claim to be one. Counts as a sign of life. The version of the request and the

@@ -11,6 +11,8 @@ P = TypeVar("P")
 """A partition, whatever a protocol calls it by."""
 KEPT = 100
 """Events that wait to be logged; a group whose writes fail does not gather more."""
+REASON_CHARS_MAX = 100
+"""What a member says of its leaving is its own text: the beginning is enough."""
 MOVES_NAMED = 20
 """An event names so many partitions that move; of the rest it gives the number."""
 
@@ -27,6 +29,11 @@ class Event(NamedTuple):
     def is_detail(self) -> bool:
         """There is one for each member in each rebalance: not for a log that people read."""
         return self.what == "moved"
+
+
+def departure(reason: str | None) -> str:
+    """Why a member that asked for it was removed."""
+    return f"left: {reason[:REASON_CHARS_MAX]}" if reason else "left"
 
 
 class History:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from rookery.broker.groups.consumer.group import ConsumerGroup
-from rookery.broker.groups.consumer.member import NOTHING, Place, by_topic
+from rookery.broker.groups.consumer.member import NOTHING, TopicIdPartition, by_topic
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.group_state import GroupState
 from rookery.broker.groups.members import Member
@@ -106,7 +106,7 @@ def described_consumer(state: GroupsState, group_id: str) -> wire.DescribedGroup
     )
 
 
-def _places(group: ConsumerGroup, places: Iterable[Place]) -> wire.Assignment:
+def _places(group: ConsumerGroup, places: Iterable[TopicIdPartition]) -> wire.Assignment:
     """Topics that are gone have no name and are left out."""
     return wire.Assignment(
         topic_partitions=[

@@ -12,7 +12,7 @@ from rookery.broker.groups.offsets import is_current
 from rookery.broker.groups.records import OffsetCommitValue
 from rookery.broker.groups.state import AnyGroup
 from rookery.core.clock import Clock
-from rookery.core.metrics import Metrics, Sample
+from rookery.core.metrics import Metrics, Names, Sample, as_it_is
 from rookery.core.types import TopicPartition
 
 PREFIX = "kafka_consumergroup_"
@@ -27,7 +27,8 @@ OTHER_PARTITION = ("group", "topic", "partition")
 
 
 class GroupMetrics:
-    def __init__(self, groups: GroupCoordinator, meter: LagMeter, clock: Clock) -> None:
+    def __init__(self, groups: GroupCoordinator, meter: LagMeter, clock: Clock, names: Names = as_it_is) -> None:
+        self._names = names
         self._groups = groups
         self._meter = meter
         self._clock = clock
@@ -65,11 +66,11 @@ class GroupMetrics:
 
     def offsets(self) -> Iterator[Sample]:
         for group, (topic, index), value in self._committed():
-            yield (group.id, topic, str(index)), value.offset
+            yield (self._names(group.id), topic, str(index)), value.offset
 
     def members(self) -> Iterator[Sample]:
         for group in self._each_group():
-            yield (group.id,), len(group.members)
+            yield (self._names(group.id),), len(group.members)
 
     def by_protocol(self) -> Iterator[Sample]:
         count = Counter(group.kind for group in self._each_group())
@@ -96,7 +97,7 @@ class GroupMetrics:
         for group, partition, value in self._committed():
             times = self._meter.times.get(partition)
             if times is not None:
-                yield (group.id, partition.topic, str(partition.partition)), value, times
+                yield (self._names(group.id), partition.topic, str(partition.partition)), value, times
 
 
 def _by_topic(samples: Iterable[Sample]) -> Iterable[Sample]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rookery.broker.coordination.alarms import Alarms
 from rookery.broker.coordination.commit_queue import CommitQueue
-from rookery.broker.coordination.shard import Shard, Within, instant
+from rookery.broker.coordination.shard import ProducerTransaction, Shard, instant
 from rookery.broker.groups.consumer.group import ConsumerGroup
 from rookery.broker.groups.records import GroupsRecord, encode
 from rookery.broker.groups.state import AnyGroup, GroupsState
@@ -39,7 +39,7 @@ class GroupShard(Shard[GroupsRecord]):
         self._on_rebalances = on_rebalances
         self._alarms: Alarms[str] = Alarms(scheduler, self._ring)
 
-    def run_for(self, group_id: str, step: Step, within: Within | None = None) -> None:
+    def run_for(self, group_id: str, step: Step, within: ProducerTransaction | None = None) -> None:
         """Carry out a step of one group."""
         before = self.groups.groups.get(group_id)
         rebalances = _rebalances(before)

@@ -12,7 +12,7 @@ from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
 from rookery.core.config import ignored
 from rookery.core.config.consumer_groups import check_group_option
-from rookery.core.config.options import ConfigError, Reach, Settings
+from rookery.core.config.options import ConfigError, Settings, UpdateMode
 from rookery.core.config.security import listener_key, ssl_texts
 from rookery.core.errors import ErrorCode, InvalidConfigError, InvalidRequestError, KafkaError
 from rookery.core.event_logging import get_logger
@@ -78,7 +78,7 @@ class ConfigChanges:
             found = listener_key(change.name)
             if found is None or change.op is not ConfigOp.SET or change.value is None:
                 continue
-            if self._settings.table[change.name].reach is Reach.PER_BROKER:
+            if self._settings.table[change.name].reach is UpdateMode.PER_BROKER:
                 texts = wanted.setdefault(found.listener, ssl_texts(self._settings, found.listener))
                 texts[found.option.name] = change.value
         for texts in wanted.values():

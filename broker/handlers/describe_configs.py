@@ -15,7 +15,7 @@ from rookery.broker.handlers.authorize import check_options
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.client import Call
 from rookery.core.config import consumer_groups, ignored, node, topic
-from rookery.core.config.options import Option, Reach, Settings, String, as_text
+from rookery.core.config.options import Option, Settings, String, UpdateMode, as_text
 from rookery.core.config.security import PREFIX
 from rookery.core.config.topic import topic_defaults
 from rookery.core.errors import (
@@ -127,7 +127,7 @@ class ConfigView:
         for option in node.TABLE:
             unset = option.nullable and not now.is_set(option)
             settings = self._places(image, _OTHER_UNITS.get(option.name, (option.name,)))
-            read_only = option.reach is Reach.READ_ONLY
+            read_only = option.reach is UpdateMode.READ_ONLY
             yield ConfigEntry(option, None if unset else as_text(now[option]), settings, read_only)
         yield from self._of_listeners(image)
         for option in ignored.TABLE:
@@ -144,7 +144,7 @@ class ConfigView:
             option = node.TABLE.find(name)
             if option is not None:
                 settings = self._places(image, (name,))
-                yield ConfigEntry(option, settings[0].value, settings, option.reach is Reach.READ_ONLY)
+                yield ConfigEntry(option, settings[0].value, settings, option.reach is UpdateMode.READ_ONLY)
 
     def group(self, image: Image, name: str) -> Iterator[ConfigEntry]:
         """The options of a group, which need not be there."""

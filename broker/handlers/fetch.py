@@ -12,7 +12,7 @@ from typing import Any
 from rookery.broker.handlers.authorize import CLUSTER_ACTION
 from rookery.broker.handlers.fetch_answer import DelayedFetch, Fetch
 from rookery.broker.handlers.fetch_read import FetchRead, ProposeIsr, replica_of
-from rookery.broker.handlers.fetch_rest import Rest
+from rookery.broker.handlers.fetch_rest import PartitionsAtRest
 from rookery.broker.handlers.fetch_session import FIRST_EPOCH, NO_SESSION_EPOCH, Sessions, wanted_of
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.handlers.preferred_replica import PreferredReplica
@@ -104,23 +104,23 @@ class FetchHandler:
 
     def _fetch(self, request: FetchRequest, call: Call, account: FetchAccount | None) -> Fetch:
         """The partitions to read: those of the request, or of the session it continues."""
-        session, is_full = None, True
+        session, is_full, owner = None, True, call.client.principal.name
         if request.session_epoch == NO_SESSION_EPOCH:
-            self._sessions.close(request.session_id)
+            self._sessions.close(request.session_id, owner)
         elif request.session_epoch == FIRST_EPOCH:
             is_follower = replica_of(request)[0] >= 0
             now = self._clock.monotonic()
-            session = self._sessions.open(request, call.version, is_follower=is_follower, now=now)
+            session = self._sessions.open(request, call.version, is_follower=is_follower, now=now, owner=owner)
             if session is not None and is_follower and request.min_bytes <= 1:
-                session.rest = Rest(session, *replica_of(request), self._waiters, self._brokers)
+                session.rest = PartitionsAtRest(session, *replica_of(request), self._waiters, self._brokers)
         else:
-            session = self._sessions.resume(request, call.version, self._clock.monotonic())
+            session = self._sessions.resume(request, call.version, self._clock.monotonic(), owner)
             is_full = False
             if not session.wanted:
-                self._sessions.close(session.id)
+                self._sessions.close(session.id, owner)
                 session = None
             elif session.rest is not None:
-                session.rest.heard(*replica_of(request), min_bytes=request.min_bytes)
+                session.rest.on_fetch(*replica_of(request), min_bytes=request.min_bytes)
         wanted = list(wanted_of(request)) if session is None else list(session.active.values())
         read = FetchRead(
             self._locator, request, call, wanted, self._quota, self._propose, self._preferred,
@@ -142,7 +142,10 @@ class FetchHandler:
             return fetch.response()
         fetch.wait()
         delayed = DelayedFetch(fetch, pending)
-        parked = self._waiters.park(delayed, delayed.partitions, request.max_wait_ms / 1000, as_of=as_of)
+        waits_for = fetch.read.waits_for
+        parked = self._waiters.park(
+            delayed, delayed.partitions, request.max_wait_ms / 1000, as_of=as_of, waits_for=waits_for
+        )
         if parked is not None:
             pending.on_abandon = lambda: self._waiters.forget(parked)
             if rest is not None:

@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any
 
 from rookery.broker.handlers.fetch_read import FetchRead
-from rookery.broker.handlers.fetch_rest import Place
+from rookery.broker.handlers.fetch_rest import LastRead
 from rookery.broker.handlers.fetch_session import NO_SESSION, Session, Sessions, Wanted
 from rookery.broker.quotas.charges import FetchAccount
 from rookery.broker.replication.partition import Partition
@@ -82,7 +82,7 @@ class Fetch:
         there is no session; where one goes on, that there is no news."""
         session = self.session
         if session is not None and self._is_full:
-            self._sessions.close(session.id)
+            self._sessions.close(session.id, session.owner)
             session = None
         session_id = session.id if session is not None else NO_SESSION
         return FetchResponse(throttle_time_ms=delay_ms, session_id=session_id, responses=())
@@ -141,10 +141,10 @@ class DelayedFetch:
         if self._min_bytes > 1:
             bytes_in = [partition.bytes_in - read.bytes_above(partition) for partition in partitions]
         found = zip(wanted.values(), states, read.ends(partitions), bytes_in, strict=False)
-        self._places: dict[Partition, Place] = dict(zip(partitions, found, strict=True))
+        self._places: dict[Partition, LastRead] = dict(zip(partitions, found, strict=True))
         self._had = read.bytes
 
-    def add(self, partition: Partition, place: Place) -> None:
+    def add(self, partition: Partition, place: LastRead) -> None:
         """One more to wait for, which rested when the wait began."""
         self._places[partition] = place
 

@@ -11,6 +11,7 @@ from rookery.broker.log.partition_log import Isolation
 from rookery.broker.quotas.replication import Replica, ReplicationQuota
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.replica_state import LeaderState, Proposal
+from rookery.broker.replication.waiters import FOR_APPENDED, FOR_COMMITTED
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.wire.apis.fetch import (
@@ -174,6 +175,9 @@ class FetchRead:
                 offset = partition.log.end_offset
             elif self.is_follower and not self._counted:
                 self._acknowledged(partition, asked)
+            log = partition.log
+            if self.is_follower and diverging is None and offset == log.segment_log.end_offset:
+                return self._nothing_new(wanted, partition)
             bytes_max = min(asked.partition_max_bytes, left)
             is_limited = self.is_follower and self._is_limited(partition)
             if is_limited and self._quota.exceeded:
@@ -205,6 +209,20 @@ class FetchRead:
             diverging_epoch=diverging,
             aborted_transactions=aborted,
             records=read.data,
+        )
+
+    def _nothing_new(self, wanted: Wanted, partition: Partition) -> PartitionData:
+        """A follower has all there is: as under acks=all after each batch, so the log is not asked."""
+        log, leading = partition.log, partition.leading
+        if self._in_session:
+            end = log.segment_log.end_offset
+            wanted.quiet = None if leading is None else Quiet(partition, leading, end)
+        return PartitionData(
+            partition_index=wanted.key.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.segment_log.start_offset,
+            records=b"",
         )
 
     def _find(self, wanted: Wanted) -> Partition:
@@ -254,6 +272,13 @@ class FetchRead:
         """Whether this follower is one that a move of partitions may slow down."""
         in_sync = self._replica in partition.state.isr
         return self._quota.applies_to(Replica(partition.settings.leader_throttled, partition.index, in_sync))
+
+    @property
+    def waits_for(self) -> int:
+        """What this reader waits for when there is nothing to read."""
+        if self.sends_watermarks:
+            return FOR_APPENDED | FOR_COMMITTED
+        return FOR_APPENDED if self.is_follower else FOR_COMMITTED
 
     def bytes_above(self, partition: Partition) -> int:
         """Bytes that are appended, but lie above where this reader's reading ends."""

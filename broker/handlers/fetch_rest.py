@@ -3,7 +3,7 @@
 A follower fetches twice a second although nothing is new. Each fetch says of every partition of its session that the
 follower still has all. In a partition *at rest* a fetch can say nothing else: the follower is in the committed ISR, it
 has the leader's whole log, all of it is committed, and the follower knows so. Such a partition is not visited. One
-value for the session, `Heard`, keeps the time of its last fetch, and the partition's leader reads it when it needs it.
+value for the session, `LastFetch`, keeps the time of its last fetch. The partition's leader reads it when it needs it.
 
 Whatever changes in the partition, or in what the follower says of it, ends its rest before anything else happens
 (`Waiters.watch`, `rouse`). Then the time is written down, and the partition is read with the others. So a leader knows
@@ -15,11 +15,11 @@ from typing import Protocol
 
 from rookery.broker.handlers.fetch_session import Session, Wanted
 from rookery.broker.replication.partition import BrokerFacts, Partition
-from rookery.broker.replication.replica_state import FollowerProgress, Heard
+from rookery.broker.replication.replica_state import FollowerProgress, LastFetch
 from rookery.broker.replication.waiters import Parked, Waiters
 from rookery.core.metadata import image
 
-Place = tuple[Wanted, image.Partition, int, int]
+LastRead = tuple[Wanted, image.Partition, int, int]
 """A partition when it was read last: what was asked for, who led, where this reader's reading ended, and how many bytes
 had been appended up to there."""
 
@@ -27,10 +27,10 @@ had been appended up to there."""
 class Delayed(Protocol):
     """The session's fetch that waits for data."""
 
-    def add(self, partition: Partition, place: Place) -> None: ...
+    def add(self, partition: Partition, place: LastRead) -> None: ...
 
 
-class Rest:
+class PartitionsAtRest:
     """Those of one session. A change of a partition reaches it as a `Watcher`."""
 
     def __init__(
@@ -46,8 +46,8 @@ class Rest:
         self._replica_epoch = replica_epoch
         self._waiters = waiters
         self._brokers = brokers
-        self._heard = Heard(brokers.now_ms())
-        self._resting: dict[Partition, tuple[FollowerProgress, Place]] = {}
+        self._last_fetch = LastFetch(brokers.now_ms())
+        self._resting: dict[Partition, tuple[FollowerProgress, LastRead]] = {}
         self.stirred = False
         """Whether a partition's rest ended since the fetch under way was read."""
         self.waiting: tuple[Delayed, Parked[Partition]] | None = None
@@ -55,7 +55,7 @@ class Rest:
     def __len__(self) -> int:
         return len(self._resting)
 
-    def heard(self, replica: int, replica_epoch: int, *, min_bytes: int) -> None:
+    def on_fetch(self, replica: int, replica_epoch: int, *, min_bytes: int) -> None:
         """The session's next fetch is here: it acknowledges all that rests. One that is not as those before, or comes
         from a broker that has registered anew since, is looked at partition by partition."""
         self.stirred = False
@@ -66,7 +66,7 @@ class Rest:
             self._replica, self._replica_epoch = replica, replica_epoch
             self.stirred = False
         else:
-            self._heard.at_ms = self._brokers.now_ms()
+            self._last_fetch.at_ms = self._brokers.now_ms()
 
     def take(self, answered: Iterable[Wanted]) -> None:
         """Let partitions rest that can. They were just answered."""
@@ -84,10 +84,10 @@ class Rest:
                 log_start=asked.log_start_offset,
                 broker_epoch=self._replica_epoch,
             )
-            if progress is None or progress.fetched_ms < self._heard.at_ms:
+            if progress is None or progress.fetched_ms < self._last_fetch.at_ms:
                 continue
             self._waiters.watch(partition, self._replica, self)
-            progress.resting = self._heard
+            progress.resting = self._last_fetch
             self._resting[partition] = progress, (wanted, partition.state, quiet.end_offset, 0)
             del session.active[wanted.key]
 
@@ -101,7 +101,7 @@ class Rest:
     def on_change(self, key: Partition) -> None:
         """Something happens in a partition: it is read from now on, also by a fetch that waits."""
         progress, place = self._resting.pop(key)
-        if progress.resting is self._heard:
+        if progress.resting is self._last_fetch:
             progress.rise()
         wanted = place[0]
         self._session.active[wanted.key] = wanted

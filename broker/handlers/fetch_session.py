@@ -20,7 +20,7 @@ from rookery.core.wire.apis.fetch import FetchPartition, FetchRequest, Partition
 
 if TYPE_CHECKING:
     from rookery.broker.handlers.fetch_read import Quiet
-    from rookery.broker.handlers.fetch_rest import Rest
+    from rookery.broker.handlers.fetch_rest import PartitionsAtRest
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
@@ -78,16 +78,19 @@ class Session:
     """The partitions of one client, in the order in which they are read next. A follower's `rest` has those that need
     not be looked at; `active` are the others."""
 
-    __slots__ = ("active", "epoch", "id", "is_follower", "rest", "used_at", "wanted", "with_topic_ids")
+    __slots__ = ("active", "epoch", "id", "is_follower", "owner", "rest", "used_at", "wanted", "with_topic_ids")
 
-    def __init__(self, session_id: int, *, with_topic_ids: bool, is_follower: bool, now: float) -> None:
+    def __init__(
+        self, session_id: int, *, with_topic_ids: bool, is_follower: bool, now: float, owner: str = ""
+    ) -> None:
         self.id = session_id
+        self.owner = owner
         self.epoch = 1
         self.with_topic_ids = with_topic_ids
         self.is_follower = is_follower
         self.wanted: dict[Key, Wanted] = {}
         self.active: dict[Key, Wanted] = {} if is_follower else self.wanted
-        self.rest: Rest | None = None
+        self.rest: PartitionsAtRest | None = None
         self.used_at = now
 
     def update(self, request: FetchRequest) -> None:
@@ -122,7 +125,10 @@ class Session:
 
 
 class Sessions:
-    """All sessions of a broker, at most `slots` (max.incremental.fetch.session.cache.slots)."""
+    """All sessions of a broker, at most `slots` (max.incremental.fetch.session.cache.slots).
+
+    A session belongs to the user who began it, `owner`. For others it does not exist: ids can be guessed, and whoever
+    does so must not disturb it."""
 
     def __init__(self, slots: int, random: Random) -> None:
         self._slots = slots
@@ -135,24 +141,27 @@ class Sessions:
     def partitions(self) -> int:
         return sum(len(session.wanted) for session in self._sessions.values())
 
-    def open(self, request: FetchRequest, version: int, *, is_follower: bool, now: float) -> Session | None:
+    def open(
+        self, request: FetchRequest, version: int, *, is_follower: bool, now: float, owner: str = ""
+    ) -> Session | None:
         """The session for a request that begins one; None when there is no place, and the client does
         without."""
-        self.close(request.session_id)
+        self.close(request.session_id, owner)
         if not request.topics or not self._has_place(is_follower, now):
             return None
         session_id = self._new_id()
         with_ids = version >= TOPIC_IDS_FROM
-        session = Session(session_id, with_topic_ids=with_ids, is_follower=is_follower, now=now)
+        session = Session(session_id, with_topic_ids=with_ids, is_follower=is_follower, now=now, owner=owner)
         session.update(request)
         self._sessions[session_id] = session
         return session
 
-    def resume(self, request: FetchRequest, version: int, now: float) -> Session:
+    def resume(self, request: FetchRequest, version: int, now: float, owner: str = "") -> Session:
         """The session for its next request, brought up to date; raises KafkaError when it is not the next."""
-        session = self._sessions.pop(request.session_id, None)
-        if session is None:
+        session = self._sessions.get(request.session_id)
+        if session is None or session.owner != owner:
             raise FetchSessionIdNotFoundError(f"there is no fetch session {request.session_id}")
+        del self._sessions[session.id]
         self._sessions[session.id] = session
         if session.epoch != request.session_epoch:
             raise InvalidFetchSessionEpochError(
@@ -165,10 +174,14 @@ class Sessions:
         session.used_at = now
         return session
 
-    def close(self, session_id: int) -> None:
-        session = self._sessions.pop(session_id, None)
-        if session is not None:
-            session.end()
+    def close(self, session_id: int, owner: str = "") -> None:
+        session = self._sessions.get(session_id)
+        if session is not None and session.owner == owner:
+            self._end(session)
+
+    def _end(self, session: Session) -> None:
+        del self._sessions[session.id]
+        session.end()
 
     def _has_place(self, is_follower: bool, now: float) -> bool:
         """Make place by ending a session that was not used for long; for a follower, any consumer's."""
@@ -176,7 +189,7 @@ class Sessions:
             return True
         for session in self._sessions.values():
             if now - session.used_at > EVICT_AFTER_S or (is_follower and not session.is_follower):
-                self.close(session.id)
+                self._end(session)
                 return True
         return False
 

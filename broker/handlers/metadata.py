@@ -5,10 +5,14 @@ the broker and the client allow it; the answer to the request that causes it sti
 exist, and the client asks again. A leader is named once it has reported its replica: whoever reads of it here
 can write to it, whichever broker learned of the partition first. Any broker passes admin requests on, so this
 broker names itself as the controller.
+
+The answer for a topic is kept as long as the topic is the same. Where those of many partitions have to be built at once
+(all topics, after a broker was lost), this is done in slices, between which others are served.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from rookery.broker.handlers.authorize import CREATE, DESCRIBE, cluster_shows
@@ -16,6 +20,8 @@ from rookery.broker.handlers.auto_creation import AutoCreation
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.access import CLUSTER, TOPIC, Access
 from rookery.broker.server.client import Call
+from rookery.broker.server.dispatch import StartTask
+from rookery.broker.server.pending import Pending
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.acl_codes import CLUSTER_NAME
 from rookery.core.metadata.image import BrokerRegistration, Image, Partition, Topic
@@ -24,6 +30,7 @@ from rookery.core.security.authorizer import OPERATIONS_OF
 from rookery.core.wire.apis.metadata import (
     METADATA,
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -35,17 +42,20 @@ from rookery.core.wire.served import Served
 NOT_ASKED_FOR = -(2**31)
 LISTENER_ERRORS_FROM = 6
 BY_ID_FROM = 12
+SLICE = 500
+"""Partitions whose answers are built in one pass of the loop: a few milliseconds."""
 
 
 class MetadataHandler:
     served = Served(METADATA, 0, 13)
 
-    def __init__(self, cluster: ClusterPort, auto_creation: AutoCreation) -> None:
+    def __init__(self, cluster: ClusterPort, auto_creation: AutoCreation, start_task: StartTask) -> None:
         self._cluster = cluster
+        self._start_task = start_task
         self._auto_creation = auto_creation
         self._answers: dict[_Look, _Answers] = {}
 
-    def handle(self, request: MetadataRequest, call: Call) -> MetadataResponse:
+    def handle(self, request: MetadataRequest, call: Call) -> MetadataResponse | Pending[Any]:
         image = self._cluster.image
         access = call.access
         view = _View(image, self._answers_for(request, call))
@@ -53,9 +63,35 @@ class MetadataHandler:
             seen = sorted(_by_name(image))
             if access.restricted:
                 seen = [each for each in seen if access.shows(DESCRIBE, TOPIC, each[0])]
+            if view.unbuilt(topic for _, topic in seen) > SLICE:
+                return self._start_task(self._in_slices(request, access, view, seen), METADATA.name)
             topics = [view.topic(topic) for _, topic in seen]
         else:
             topics = self._asked_for(request, call, view)
+        return self._response(request, access, view, topics)
+
+    async def _in_slices(
+        self, request: MetadataRequest, access: Access, view: "_View", seen: Sequence[tuple[str, Topic]]
+    ) -> MetadataResponse:
+        """All topics, as they were when they were asked for."""
+        topics, left = [], SLICE
+        for _, topic in seen:
+            answer = view.built(topic)
+            if answer is None:
+                partitions = []
+                for index, partition in topic.in_order():
+                    if not left:
+                        left = SLICE
+                        await asyncio.sleep(0)
+                    partitions.append(view.partition(index, partition))
+                    left -= 1
+                answer = view.keep(topic, partitions)
+            topics.append(answer)
+        return self._response(request, access, view, topics)
+
+    def _response(
+        self, request: MetadataRequest, access: Access, view: "_View", topics: list[MetadataResponseTopic]
+    ) -> MetadataResponse:
         if access.restricted and request.include_topic_authorized_operations:
             topics = [_with_operations(topic, access) for topic in topics]
         return MetadataResponse(
@@ -86,8 +122,8 @@ class MetadataHandler:
         creates = request.allow_auto_topic_creation and self._auto_creation.enabled
         creates_all = cluster_shows(access, CREATE)
         by_id = call.version >= BY_ID_FROM
-        for topic_id, name in dict.fromkeys((topic.topic_id, topic.name) for topic in request.topics or ()):
-            if name is None or (by_id and topic_id != NO_UUID):  # the Java client sends an empty name beside an id
+        for topic_id, name in dict.fromkeys(_asked(topic, by_id) for topic in request.topics or ()):
+            if name is None:
                 topic = view.image.topics.get(topic_id)
                 if topic is not None and not access.topic(DESCRIBE, topic.name):
                     answers.append(_refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
@@ -142,8 +178,10 @@ class _Answers:
         kept = self._kept.get(topic.id)
         return kept[1] if kept is not None and kept[0] is topic else None
 
-    def keep(self, topic: Topic, answer: MetadataResponseTopic) -> MetadataResponseTopic:
-        self._kept[topic.id] = topic, answer
+    def keep(self, topic: Topic, answer: MetadataResponseTopic, image: Image) -> MetadataResponseTopic:
+        """`answer` holds for `image`, which need not be the newest any more."""
+        if image.brokers is self._brokers:
+            self._kept[topic.id] = topic, answer
         return answer
 
 
@@ -179,18 +217,29 @@ class _View:
 
     def topic(self, topic: Topic) -> MetadataResponseTopic:
         answer = self._answers.get(topic)
-        return self._answers.keep(topic, self._answer(topic)) if answer is None else answer
+        if answer is None:
+            answer = self.keep(topic, [self.partition(index, partition) for index, partition in topic.in_order()])
+        return answer
 
-    def _answer(self, topic: Topic) -> MetadataResponseTopic:
-        return MetadataResponseTopic(
+    def built(self, topic: Topic) -> MetadataResponseTopic | None:
+        """Its answer, if it is there already."""
+        return self._answers.get(topic)
+
+    def unbuilt(self, topics: Iterable[Topic]) -> int:
+        """How many partitions have to be looked at."""
+        return sum(len(topic.partitions) for topic in topics if self._answers.get(topic) is None)
+
+    def keep(self, topic: Topic, partitions: list[MetadataResponsePartition]) -> MetadataResponseTopic:
+        answer = MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.id,
             is_internal=is_internal(topic.name),
-            partitions=[self._partition(index, partition) for index, partition in topic.in_order()],
+            partitions=partitions,
             topic_authorized_operations=self._operations,
         )
+        return self._answers.keep(topic, answer, self.image)
 
-    def _partition(self, index: int, partition: Partition) -> MetadataResponsePartition:
+    def partition(self, index: int, partition: Partition) -> MetadataResponsePartition:
         leader = self._alive.get(partition.leader)
         error = ErrorCode.NONE
         if leader is None or not partition.leader_reported:
@@ -214,6 +263,14 @@ class _View:
 
 def _by_name(image: Image) -> Iterable[tuple[str, Topic]]:
     return ((topic.name, topic) for topic in image.topics.values())
+
+
+def _asked(topic: MetadataRequestTopic, by_id: bool) -> tuple[UUID, str | None]:
+    """How a topic is asked for: by its id, without a name, or by its name. The Java client sends an empty name beside
+    an id."""
+    if topic.name is None or (by_id and topic.topic_id != NO_UUID):
+        return topic.topic_id, None
+    return NO_UUID, topic.name
 
 
 def _refusal(error: ErrorCode, name: str | None, topic_id: UUID = NO_UUID) -> MetadataResponseTopic:

@@ -21,7 +21,7 @@ from rookery.broker.handlers.delayed_produce import DelayedProduce, Written
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.log.producer_state import NOT_VERIFIED, Guard
 from rookery.broker.replication.partition import Partition
-from rookery.broker.replication.waiters import Waiters
+from rookery.broker.replication.waiters import FOR_COMMITTED, LONG_AGO, Waiters
 from rookery.broker.server.access import TRANSACTIONAL_ID, Access
 from rookery.broker.server.client import Call
 from rookery.broker.server.dispatch import Refused
@@ -213,7 +213,7 @@ class ProduceHandler:
         run.response = ProduceResponse(responses=responses)
         if run.held:
             return self._start_task(self._write_held(run), PRODUCE.name)
-        return self._answer(run)
+        return self._answer(run, self._waiters.changes)
 
     def _name_of(self, topic: TopicProduceData) -> str:
         """The name of a topic that is given by its id, from v13 on; empty where none has it, or not yet here."""
@@ -324,7 +324,8 @@ class ProduceHandler:
             transaction, sorted({held.partition.topic_partition for held in asked})
         )
 
-    def _answer(self, run: "_Run") -> Outcome:
+    def _answer(self, run: "_Run", as_of: int = LONG_AGO) -> Outcome:
+        """`as_of`: nothing that is waited for had happened by then."""
         errors, request, response = run.errors, run.request, run.response
         if request.acks == 0:
             if errors is not None:
@@ -341,7 +342,8 @@ class ProduceHandler:
             errors.complete(response)
 
         delayed = DelayedProduce(run.waiting, response, request.acks, refuse)
-        parked = self._waiters.park(delayed, delayed.partitions, request.timeout_ms / 1000)
+        timeout_s = request.timeout_ms / 1000
+        parked = self._waiters.park(delayed, delayed.partitions, timeout_s, as_of=as_of, waits_for=FOR_COMMITTED)
         delayed.pending.on_abandon = lambda: self._waiters.forget(parked)
         return delayed.pending
 

@@ -154,7 +154,7 @@ def request_handlers(broker: Broker, start_task: StartTask) -> list[Handler]:
         ListOffsetsHandler(locator, record_work, start_task),
         OffsetForLeaderEpochHandler(locator),
         DeleteRecordsHandler(locator, broker.waiters),
-        MetadataHandler(cluster, auto_creation),
+        MetadataHandler(cluster, auto_creation, start_task),
         InitProducerIdHandler(broker.transactions),
         CreateTopicsHandler(cluster, controller, configs, quotas, partitions),
         DeleteTopicsHandler(cluster, controller, quotas),

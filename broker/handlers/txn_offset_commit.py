@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rookery.broker.coordination.reply import Reply
-from rookery.broker.coordination.shard import Within
+from rookery.broker.coordination.shard import ProducerTransaction
 from rookery.broker.groups.committing import commit_in_transaction
 from rookery.broker.groups.coordinator import GroupCoordinator
 from rookery.broker.groups.shard import GroupShard
@@ -121,7 +121,7 @@ class TxnOffsetCommitHandler:
         groups.run_within(
             request.group_id,
             shard,
-            Within(request.producer_id, request.producer_epoch, guard),
+            ProducerTransaction(request.producer_id, request.producer_epoch, guard),
             reply,
             lambda state, now: commit_in_transaction(state, request, reply, now, groups.topic_id_of),
         )

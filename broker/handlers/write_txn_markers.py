@@ -13,7 +13,7 @@ from rookery.broker.handlers.authorize import ALTER, CLUSTER_ACTION, cluster_den
 from rookery.broker.handlers.delayed_produce import DelayedProduce, Written
 from rookery.broker.handlers.locate import Locator
 from rookery.broker.replication.partition import ACKS_ALL, Partition
-from rookery.broker.replication.waiters import Waiters
+from rookery.broker.replication.waiters import FOR_COMMITTED, Waiters
 from rookery.broker.server.client import Call
 from rookery.broker.server.request_metrics import Traffic
 from rookery.core.clock import Clock
@@ -160,7 +160,7 @@ class WriteTxnMarkersHandler:
             done()
 
         delayed.pending.receive(settled)
-        self._waiters.park(delayed, delayed.partitions, self._timeout_s)
+        self._waiters.park(delayed, delayed.partitions, self._timeout_s, waits_for=FOR_COMMITTED)
 
 
 class _Ended:

@@ -219,7 +219,10 @@ class CleaningJob:
     def _batches(self, segment: DirtySegment) -> Iterator[tuple[Buffer, int, BatchHeader]]:
         """Every batch of a segment with a buffer and its place there, the checksum checked."""
         position = 0
-        file = self.disk.open(segment.path)
+        try:
+            file = self.disk.open(segment.path)
+        except FileNotFoundError as error:  # of this partition alone: the disk works
+            raise LogCorrupt(segment.path, 0, "the file is gone") from error
         try:
             while position < segment.facts.size:
                 chunk = _chunk(file, position, segment)

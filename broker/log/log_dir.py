@@ -6,7 +6,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -32,6 +33,9 @@ from rookery.core.log.ownership import (
 from rookery.core.types import TopicPartition
 
 T = TypeVar("T")
+
+MAKERS = 16
+"""Threads that make folders together: syncs that wait at the same time cost a journalling file system one."""
 
 
 class LogDirRefused(Exception):
@@ -61,6 +65,9 @@ class LogDir:
         """The partitions whose place is here, usable or not."""
         self.checkpoints = OffsetCheckpoints(disk, path)
         self._unlock = unlock
+        self._made: dict[TopicPartition, UUID | None] = {}
+        """Folders that were made beforehand, and whose they are; None where that is not written down yet."""
+        self._threads = threads
         self.worker = threads(f"log-dir-{os.path.basename(path)}", 1)
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -149,14 +156,46 @@ class LogDir:
     ) -> PartitionLog:
         """A new, empty partition; its topic id is there before its first segment. Blocks."""
         folder = self.folder(partition)
-        try:
-            self.disk.mkdir(folder)
-            self.disk.sync_dir(self.path)
-            if topic_id is not None:
-                PartitionMetadata(topic_id).write(self.disk, folder)
-        except OSError as error:
-            raise LogDirFailed("creating", folder, error) from error
+        made = partition in self._made
+        if not made or self._made[partition] is None or self._made[partition] != topic_id:
+            try:
+                if not made:
+                    self.disk.mkdir(folder)
+                self.disk.sync_dir(self.path)
+                if topic_id is not None:
+                    PartitionMetadata(topic_id).write(self.disk, folder)
+            except OSError as error:
+                raise LogDirFailed("creating", folder, error) from error
+        self._made.pop(partition, None)
         return PartitionLog.open(self.disk, folder, partition, config, now_ms=now_ms)
+
+    async def make_folders(self, wanted: Sequence[tuple[TopicPartition, UUID]]) -> None:
+        """Make the folders of partitions that are to be created, all of them together: one after the other, each would
+        wait three times for the device. `create_partition` finds them, for whichever topic of that name."""
+        wanted = [each for each in wanted if each[0] not in self._made]
+        await self.run(partial(self._make_dirs, [partition for partition, _ in wanted]))
+        wanted = [each for each in wanted if each[0] in self._made]
+        pool = self._threads(f"log-dir-{os.path.basename(self.path)}-makers", MAKERS)
+        loop = asyncio.get_running_loop()
+        try:
+            jobs = [loop.run_in_executor(pool, partial(self.write_topic_id, *each)) for each in wanted]
+            failed = await finish_despite_cancel(asyncio.gather(*jobs, return_exceptions=True))
+        finally:
+            pool.shutdown(wait=False)
+        for each in failed:
+            if each is not None:
+                raise each
+        self._made.update(wanted)
+
+    def _make_dirs(self, partitions: Sequence[TopicPartition]) -> None:
+        try:
+            for partition in partitions:
+                if not self.disk.exists(self.folder(partition)):
+                    self.disk.mkdir(self.folder(partition))
+                    self._made[partition] = None
+            self.disk.sync_dir(self.path)
+        except OSError as error:
+            raise LogDirFailed("creating", self.path, error) from error
 
     def write_topic_id(self, partition: TopicPartition, topic_id: UUID) -> None:
         """Say whose the folder of a partition is. Blocks."""

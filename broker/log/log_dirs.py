@@ -67,6 +67,8 @@ class LogDirs:
         self._config_of = config_of
         self._new_id = new_id
         self._commits: dict[LogDir, GroupCommit] = {}
+        self._prepared: dict[TopicPartition, LogDir] = {}
+        """Where folders of replicas lie that are about to be created."""
         self._changing: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self.with_unsaved_snapshots: set[PartitionLog] = set()
@@ -132,7 +134,29 @@ class LogDirs:
         async with self._alone(partition):
             if partition in self.dir_of:
                 raise ValueError(f"{partition} is here already")
-            return await self._create(partition, topic_id, self.place(directory_id))
+            return await self._create(partition, topic_id, self._place_of(partition, directory_id))
+
+    async def prepare(self, wanted: Sequence[tuple[TopicPartition, UUID]]) -> None:
+        """Many replicas are about to be created: do together what of it waits for the device."""
+        by_dir: dict[LogDir, list[tuple[TopicPartition, UUID]]] = {}
+        for partition, topic_id in wanted:
+            if partition not in self.dir_of and partition not in self._prepared:
+                log_dir = min(self._online(), key=lambda each: len(each.held) + len(by_dir.get(each, ())))
+                by_dir.setdefault(log_dir, []).append((partition, topic_id))
+        for log_dir, group in by_dir.items():
+            self._prepared.update((partition, log_dir) for partition, _ in group)
+            try:
+                await log_dir.make_folders(group)
+            except LogDirFailed as error:
+                self.dir_failed(log_dir, error)
+                raise
+
+    def _place_of(self, partition: TopicPartition, directory_id: UUID | None) -> LogDir:
+        """The dir for a new partition: where its folder lies already, unless that cannot be used."""
+        log_dir = self._prepared.pop(partition, None)
+        if log_dir is None or log_dir.failure is not None or directory_id not in (None, log_dir.directory_id):
+            return self.place(directory_id)
+        return log_dir
 
     async def _create(self, partition: TopicPartition, topic_id: UUID | None, log_dir: LogDir) -> PartitionLog:
         config, now_ms = self._config_of(partition.topic), self._clock.wall_ms()
@@ -155,12 +179,16 @@ class LogDirs:
 
     def place(self, directory_id: UUID | None = None) -> LogDir:
         """The dir for a new partition: the fewest partitions, then the order of log.dirs."""
+        return min(self._online(directory_id), key=lambda log_dir: len(log_dir.held))
+
+    def _online(self, directory_id: UUID | None = None) -> list[LogDir]:
+        """The dirs that can take a new partition: all, or the one that was asked for."""
         online = [log_dir for log_dir in self.dirs if log_dir.failure is None]
         if directory_id is not None:
             online = [log_dir for log_dir in online if log_dir.directory_id == directory_id]
         if not online:
             raise KafkaStorageError(f"no log dir can take a new partition: {self.offline}")
-        return min(online, key=lambda log_dir: len(log_dir.held))
+        return online
 
     async def adopt(self, partition: TopicPartition, topic_id: UUID) -> None:
         """Write down whose a replica is that has no topic id, so that it goes with its topic and with no other."""

@@ -80,7 +80,7 @@ class FoundOffset(NamedTuple):
 
 
 def _nobody_asked() -> None:
-    """Most logs have no partition to tell."""
+    """Most logs have no partition to notify."""
 
 
 class PartitionLog:

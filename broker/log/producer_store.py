@@ -71,6 +71,8 @@ class ProducerStore:
     def _rebuild_from(self, number: int, state: ProducerState, high_watermark: int, now_ms: int) -> None:
         """Replay the segments from `number` on, and write the files that were missing or wrong."""
         segments = self._log.segments
+        for entry in state.entries.values():
+            entry.seen_ms = self._seen_ms(entry.last_timestamp, now_ms)
         for at in range(number, len(segments)):
             entries: list[AbortedTxn] = []
             for header, completed in self._replayed(state, segments[at], 0, now_ms):
@@ -117,7 +119,13 @@ class ProducerStore:
                 yield header, None
                 continue
             marker = self._marker(segment, at, header) if header.control else None
-            yield header, state.apply(header, marker, now_ms=now_ms)
+            yield header, state.apply(header, marker, now_ms=self._seen_ms(header.max_timestamp, now_ms))
+
+    def _seen_ms(self, timestamp: int, now_ms: int) -> int:
+        """When a producer that is found in the log was last seen. Compaction removes the last batches of a producer
+        that has expired. Older ones that are left must not bring it back with an old sequence: in a compacted log they
+        are as old as their timestamps say."""
+        return min(now_ms, timestamp) if self._log.sparse and timestamp >= 0 else now_ms
 
     def _marker(self, segment: Segment, position: int, header: BatchHeader) -> EndMarker | None:
         batch = segment.batch(position, header)

@@ -129,14 +129,15 @@ class StartUp:
 
     async def _separate_namesakes(self, found: dict[LogDir, list[TopicPartition]]) -> None:
         """While a dir was missing, a topic may have been deleted and another one of its name made elsewhere: the folder
-        that was made first belongs to the deleted one, and is set aside. Two folders of one topic are refused."""
+        that was made first belongs to the deleted one, and is set aside. Or the replica was taken from this node and
+        given back: of two folders of one topic the one that has less is set aside."""
         holders: dict[TopicPartition, LogDir] = {}
         for log_dir, partitions in found.items():
             for partition in list(partitions):
                 other = holders.setdefault(partition, log_dir)
                 if other is log_dir:
                     continue
-                older, newer = await self._by_age(partition, other, log_dir)
+                older, newer, reason = await self._in_order(partition, other, log_dir)
                 target = f"{older.path}/{folders.leaving_name(partition, self._new_id(), folders.STRAY_SUFFIX)}"
                 try:
                     await older.run(partial(older.disk.rename, older.folder(partition), target))
@@ -144,23 +145,38 @@ class StartUp:
                     raise LogDirRefused(f"{partition} in {older.path} cannot be set aside: {error}") from error
                 found[older].remove(partition)
                 holders[partition] = newer
-                log.warning(
-                    "partition.set_aside", partition=str(partition), to=target,
-                    reason=f"a topic of that name that was made later has its replica in {newer.path}",
-                )  # fmt: skip
+                log.warning("partition.set_aside", partition=str(partition), to=target, reason=reason)
 
-    async def _by_age(self, partition: TopicPartition, *holders: LogDir) -> Sequence[LogDir]:
-        """Dirs that hold partitions of one name, the one first that has to go; `LogDirRefused` if that is
+    async def _in_order(self, partition: TopicPartition, one: LogDir, other: LogDir) -> tuple[LogDir, LogDir, str]:
+        """Two dirs that hold partitions of one name, the one first that has to go, and why; `LogDirRefused` if that is
         not clear."""
+        holders = (one, other)
         ids = {await each.run(partial(_known_id, each, partition)) for each in holders}
-        made = {each: await each.run(partial(each.made_ms, partition)) for each in holders}
-        if None not in ids and len(ids) == len(set(made.values())) == len(holders):
-            return sorted(holders, key=lambda each: made[each])
-        for each in holders:  # its dir failed while it was made, and it was made in another
+        made = [await each.run(partial(each.made_ms, partition)) for each in holders]
+        if None not in ids and len(ids) == len(set(made)) == 2:
+            older, newer = holders if made[0] < made[1] else (other, one)
+            return older, newer, f"a topic of that name that was made later has its replica in {newer.path}"
+        for each, newer in ((one, other), (other, one)):  # its dir failed while it was made, and it was made in another
             if await each.run(partial(each.never_written, partition)):
-                return sorted(holders, key=lambda other: other is not each)
-        where = " and in ".join(each.path for each in reversed(holders))
-        raise LogDirRefused(f"{partition} is in {where}: move one of them away")
+                return each, newer, f"it has no records, and {newer.path} holds a replica of it, too"
+        if None not in ids and len(ids) == 1:
+            reach = [await each.run(partial(self._reach, each, partition)) for each in holders]
+            older, newer = holders if reach[0] < reach[1] else (other, one)
+            return older, newer, f"the replica in {newer.path} goes further, to epoch and offset {max(reach)}"
+        raise LogDirRefused(f"{partition} is in {other.path} and in {one.path}: move one of them away")
+
+    def _reach(self, log_dir: LogDir, partition: TopicPartition) -> tuple[int, int]:
+        """The last leader epoch and the end of a replica. Of two replicas of one partition the one that goes further
+        has every committed record that the other one has: whoever led in its last epoch had them all."""
+        try:
+            found = log_dir.open_partition(partition, self._config_of(partition.topic), self._clock.wall_ms())
+            try:
+                return found.epochs.latest_epoch, found.end_offset
+            finally:
+                found.segment_log.abandon()
+        except (LogCorrupt, LogDirFailed) as error:
+            reason = f"{partition} in {log_dir.path} is one of two and cannot be read: {error}"
+            raise LogDirRefused(f"{reason}; move it away, or the one of its name in another log dir") from error
 
     async def _recover(self, found: dict[LogDir, list[TopicPartition]], opened: Opened) -> None:
         total = sum(map(len, found.values()))

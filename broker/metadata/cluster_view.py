@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from rookery.core.metadata.delta import Fold
+from rookery.core.metadata.delta import LatestImage
 from rookery.core.metadata.image import Changes, Image
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
 
@@ -18,7 +18,7 @@ class ClusterView:
     def __init__(self, *, node_id: int, cluster_id: str) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
-        self._fold = Fold()
+        self._fold = LatestImage()
         self._publishers: list[Publish] = []
         self._settled: Settled | None = None
         self._waiting: dict[asyncio.Future[None], Callable[[Image], bool]] = {}

@@ -19,6 +19,8 @@ there was decided about an earlier incarnation, and to act on it would be to lea
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import islice
 from uuid import UUID
 
 from rookery.broker.log.config import TopicLogConfig
@@ -40,6 +42,10 @@ from rookery.core.service import Service
 from rookery.core.types import TopicPartition
 
 LOOK_S = 0.1
+MANY = 16
+"""Replicas that wait before the folders of new ones are made together."""
+FOLDERS = 512
+"""How many of them at a time."""
 RETRY_S = 1.0
 """Pause before a replica that could not be made is tried again."""
 _log = get_logger("broker.metadata.replicas")
@@ -190,8 +196,12 @@ class Replicas(Service):
     # --- the queue ------------------------------------------------------------------------------------------
 
     async def serve(self) -> None:
+        ahead = 0  # of the queue, whose folders were made
         while True:
             while self._queue:
+                if not ahead and len(self._queue) >= MANY:
+                    ahead = await self._make_folders()
+                ahead = max(0, ahead - 1)
                 key = next(iter(self._queue))
                 del self._queue[key]  # before it is settled: what changes meanwhile is settled next
                 self._settling = key
@@ -206,6 +216,23 @@ class Replicas(Service):
             self._idle.set()
             self._work.clear()
             await self._until_work()
+
+    async def _make_folders(self) -> int:
+        """Many replicas wait, as after the creation of a topic: make the folders of new ones together. Returns for how
+        many of the queue that was done."""
+        keys, new = list(islice(self._queue, FOLDERS)), []
+        for key in keys:
+            topic = self._view.image.topics.get(key[0])
+            wanted = topic.partitions.get(key[1]) if topic is not None else None
+            if topic is None or wanted is None or self._view.node_id not in wanted.replicas:
+                continue
+            place = TopicPartition(topic.name, key[1])
+            if place not in self._log_dirs.dir_of and self._is_new(key, wanted):
+                new.append((place, topic.id))
+        if len(new) >= MANY:
+            with suppress(KafkaError, LogDirFailed):  # reported for each of them, when its turn comes
+                await self._log_dirs.prepare(new)
+        return len(keys)
 
     async def _until_work(self) -> None:
         while not self._work.is_set():

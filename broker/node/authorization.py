@@ -9,6 +9,7 @@ from rookery.core.config import security as keys
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.metrics import Metrics
 from rookery.core.security.authorizer import Authorizer, super_users
+from rookery.core.security.principal import KafkaPrincipal
 
 KNOWN_AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -49,6 +50,17 @@ def notes_on(authorizer: Authorizer | None) -> tuple[str, ...]:
             "ACLs allow them CLUSTER_ACTION",
         )
     return ()
+
+
+def note_on_brokers(authorizer: Authorizer, principal: KafkaPrincipal) -> str | None:
+    """"ACLs are on, and replication is dead": said before it happens."""
+    users = authorizer.super_users
+    if authorizer.allow_everyone or not users or str(principal) in users:
+        return None
+    return (
+        f"this broker is {principal} for the other brokers, who is not among {keys.SUPER_USERS.name}: it may not "
+        "replicate unless ACLs allow it CLUSTER_ACTION on the cluster, nor measure lag without DESCRIBE on all topics"
+    )
 
 
 def guard_of(settings: Settings, now: Callable[[], float], metrics: Metrics) -> Guard | None:

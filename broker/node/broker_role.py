@@ -28,7 +28,7 @@ from rookery.broker.log.start_up import NodeIdentity
 from rookery.broker.metadata.cluster_view import ClusterView
 from rookery.broker.metadata.follower import MetadataFollower, MetadataFollowerSettings
 from rookery.broker.metadata.replicas import Replicas
-from rookery.broker.node.authorization import guard_of
+from rookery.broker.node.authorization import guard_of, note_on_brokers
 from rookery.broker.node.directories import DirectoryReports
 from rookery.broker.node.metadata_source import LocalMetadata, MetadataSource
 from rookery.broker.node.node_metrics import publish_peers
@@ -64,7 +64,7 @@ from rookery.core.log.ownership import FolderLocks, MetaProperties
 from rookery.core.metadata import image as im
 from rookery.core.metadata.features import RELEASE
 from rookery.core.metadata.image import Changes
-from rookery.core.metrics import Metrics
+from rookery.core.metrics import Metrics, as_it_is, digest
 from rookery.core.net.backoff import BackoffSettings
 from rookery.core.net.control import GRPC, Control
 from rookery.core.net.network import Network
@@ -134,6 +134,9 @@ class BrokerRole:
             locks=locks,
         )
         self.security = secure(settings, listeners, lambda: self.view.image, meta.cluster_id, clock)
+        note = self.guard and note_on_brokers(self.guard.authorizer, self.security.principal)
+        if note:
+            _log.warning("config.warning", reason=note)
         retry = BackoffSettings(FIRST_PAUSE_S, settings[keys.REPLICA_FETCH_BACKOFF_MS] / 1000)
         self._peers = {
             purpose: Peers(
@@ -216,7 +219,8 @@ class BrokerRole:
             listener=listeners.inter_broker,
             interval_ms=settings[keys.LAG_INTERVAL_MS],
         )
-        GroupMetrics(self.groups, lag_meter, clock).publish(metrics)
+        names = digest if settings[keys.METRICS_HIDE_NAMES] else as_it_is
+        GroupMetrics(self.groups, lag_meter, clock, names).publish(metrics)
         self.verification = Verification(
             self.view,
             self._peers["transactions"],
@@ -246,7 +250,7 @@ class BrokerRole:
         self.topic_metrics.publish(metrics)
         self.waiters.publish(metrics, ("Produce", "Fetch", "DeleteRecords"))
         publish_replicas(metrics, self)
-        publish_quotas(metrics, self.client_quotas)
+        publish_quotas(metrics, self.client_quotas, names)
         cleaners: list[Service] = []
         if settings[keys.LOG_CLEANER_ENABLE]:
             cleaners.append(Cleaner(self.log_dirs, self.housekeeper, clock, CleanerOptions.of(settings)))
@@ -339,6 +343,7 @@ class BrokerRole:
             settings,
             node_id=self._meta.node_id,
             wake=self.waiters.wake,
+            wake_for=self.waiters.wake,
             brokers=self.in_sync,
             storage=self.log_dirs,
         )

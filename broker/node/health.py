@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.controller_role import ControllerRole
 from rookery.broker.node.partition_metrics import is_under_min_isr, is_under_replicated
+from rookery.broker.node.self_report import self_report
 from rookery.core.metrics import CONTENT_TYPE, Metrics
 from rookery.core.net.http import Handler, Page, Query
 
 LISTED_MAX = 100
 """Partitions named in /healthz at most."""
+STATUS_PAGE = Path(__file__).with_name("status.html")
 METADATA_LAG_MAX = 1000
 """Records of the metadata log a usable broker may be behind."""
 
@@ -29,6 +32,7 @@ class Health:
 
     def pages(self) -> Mapping[str, Handler]:
         return {
+            "/": self._status_page,
             "/metrics": self._metrics_page,
             "/livez": self._livez,
             "/readyz": self._readyz,
@@ -75,6 +79,10 @@ class Health:
         broker = self._broker
         return [str(p.topic_partition) for p in broker.partitions if p.state.leader < 0] if broker else []
 
+    async def _status_page(self, _: Query) -> Page:
+        """For a browser, which asks for the other pages itself."""
+        return Page(STATUS_PAGE.read_bytes(), "text/html; charset=utf-8")
+
     async def _metrics_page(self, _: Query) -> Page:
         return Page(await self._metrics.render(), CONTENT_TYPE)
 
@@ -99,6 +107,7 @@ class Health:
             "healthy": not reasons,
             "ready": not self.not_ready(),
             "reasons": reasons,
+            "process": self_report(),
         }
         if controller is not None:
             leader, epoch = controller.raft.leader

@@ -59,7 +59,7 @@ def _connected(host: str, port: int, encrypted: bool) -> socket.socket:
     import ssl  # takes longer to load than all the rest
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # it asks its own node, and tells it nothing
+    context.check_hostname = False  # it asks its own node, and sends it no secret
     context.verify_mode = ssl.CERT_NONE
     return context.wrap_socket(made)
 

@@ -26,7 +26,14 @@ from rookery.core.net.security import PLAINTEXT, Security, Transport
 from rookery.core.net.tls import client_context, read_tls
 from rookery.core.security import credentials, jaas
 from rookery.core.security.oauthbearer import OAUTHBEARER, KeyRefresh, TokenRules
-from rookery.core.security.principal import MappingRules, PrincipalError
+from rookery.core.security.principal import (
+    ANONYMOUS,
+    USER,
+    KafkaPrincipal,
+    MappingRules,
+    PrincipalError,
+    certificate_subject,
+)
 from rookery.core.security.sasl import GSSAPI, PLAIN, PlainServer, PlainUsers, SaslError, SaslServer
 from rookery.core.security.scram import ScramMechanism, ScramServer
 from rookery.core.service import Service
@@ -41,6 +48,8 @@ class NodeSecurity:
     listeners: Listeners
     protections: dict[str, Protection]
     inter_broker: Security
+    principal: KafkaPrincipal
+    """Who this broker is for the other brokers."""
     reload: TlsReload
     services: list[Service]
 
@@ -72,7 +81,8 @@ def secure(
     reload = TlsReload(each.tls for each in made.values() if each.tls is not None)
     if reload.listeners:
         services.append(reload)
-    return NodeSecurity(listeners, made, _inter_broker(settings, listeners, made), reload, services)
+    between, principal = _inter_broker(settings, listeners, made)
+    return NodeSecurity(listeners, made, between, principal, reload, services)
 
 
 def listener_texts(settings: Settings, listener: Listener) -> dict[str, str]:
@@ -244,15 +254,17 @@ class _TlsOfListener(Transport):
         return self._listener.client_context
 
 
-def _inter_broker(settings: Settings, listeners: Listeners, made: dict[str, Protection]) -> Security:
-    """How this broker connects to others."""
+def _inter_broker(
+    settings: Settings, listeners: Listeners, made: dict[str, Protection]
+) -> tuple[Security, KafkaPrincipal]:
+    """How this broker connects to others, and who it is for them."""
     protection = made.get(listeners.inter_broker)
     if protection is None:
-        return PLAINTEXT
+        return PLAINTEXT, ANONYMOUS
     tls = protection.tls
     if protection.sasl is None:
         assert tls is not None
-        return _TlsOfListener(tls)
+        return _TlsOfListener(tls), _named_by(tls, protection.rules)
     mechanism = settings[keys.SASL_MECHANISM_INTER_BROKER_PROTOCOL]
     key = keys.SASL_MECHANISM_INTER_BROKER_PROTOCOL.name
     if mechanism == GSSAPI:
@@ -269,7 +281,23 @@ def _inter_broker(settings: Settings, listeners: Listeners, made: dict[str, Prot
         begin = exchange_of(mechanism, *own)
     except SaslError as error:
         raise ConfigError(key, mechanism, str(error)) from None
-    return Sasl(begin, lambda: None if tls is None else tls.client_context)
+    return Sasl(begin, lambda: None if tls is None else tls.client_context), KafkaPrincipal(USER, own[0])
+
+
+def _named_by(tls: ListenerTls, rules: MappingRules) -> KafkaPrincipal:
+    """Whom the listener's own certificate names, where certificates are asked for. Without a rule for it others refuse
+    this broker, and say so."""
+    if tls.tls.client_auth == "none" or tls.tls.chain is None:
+        return ANONYMOUS
+    try:
+        return KafkaPrincipal(USER, rules.name(certificate_subject(ssl.PEM_cert_to_DER_cert(_first(tls.tls.chain)))))
+    except PrincipalError:
+        return ANONYMOUS
+
+
+def _first(chain: bytes) -> str:
+    text = chain.decode()
+    return text[: text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)]
 
 
 def _own_login(key: str, login: jaas.Login | None, mechanism: str) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ from rookery.core.config import node
 from rookery.core.config import security as keys
 from rookery.core.config.listeners import (
     PLAINTEXT,
+    SASL_SSL,
     Listener,
     Listeners,
     controller_protocol,
@@ -15,6 +16,18 @@ from rookery.core.config.listeners import (
 )
 from rookery.core.config.options import HIDDEN, ConfigError, Settings
 from rookery.core.config.security import listener_key, of_listener
+from rookery.core.security.principal import ANONYMOUS
+
+_GRPC_DECIDES = (
+    keys.SSL_ENABLED_PROTOCOLS.name,
+    keys.SSL_CIPHER_SUITES.name,
+    keys.SSL_PRINCIPAL_MAPPING_RULES.name,
+    keys.SSL_ENDPOINT_IDENTIFICATION_ALGORITHM.name,
+)
+_GRPC = (
+    "controllers are reached by gRPC, which has TLS 1.2 and 1.3 with ciphers of its own, checks hosts, and knows nodes "
+    "by node-<id> in their certificates; remove the key"
+)
 
 
 def check_security(settings: Settings) -> tuple[str, ...]:
@@ -27,8 +40,10 @@ def check_security(settings: Settings) -> tuple[str, ...]:
             "a broker has logins by listener and mechanism: listener.name.<listener>.<mechanism>.sasl.jaas.config",
         )
     _check_prefixes(settings, listeners)
+    _check_effect(settings, listeners)
     _check_control_plane(settings, listeners)
-    return tuple(note for listener in listeners.clients for note in _notes(settings, listener))
+    notes = [note for listener in listeners.clients for note in _notes(settings, listener)]
+    return (*notes, *_notes_on_strangers(settings, listeners))
 
 
 def asks_for_security(settings: Settings) -> bool:
@@ -47,6 +62,28 @@ def _check_prefixes(settings: Settings, listeners: Listeners) -> None:
         if found is not None and found.listener not in known:
             raise ConfigError(
                 name, HIDDEN, f"there is no listener {found.listener}; the listeners are {', '.join(sorted(known))}"
+            )
+
+
+def _check_effect(settings: Settings, listeners: Listeners) -> None:
+    """Who protects a listener by an option relies on it: it must not be one that the listener's protocol ignores."""
+    name, protocol = controller_protocol(settings)
+    protocols = {each.name.lower(): each.protocol for each in (*listeners.clients, *listeners.controllers)}
+    protocols.setdefault(name.lower(), protocol)
+    for key in settings.given:
+        found = listener_key(key)
+        if found is None or found.listener not in protocols:
+            continue
+        spoken = protocols[found.listener]
+        if found.listener == name.lower() and found.option.name in _GRPC_DECIDES:
+            raise ConfigError(key, HIDDEN, _GRPC)
+        wanted = "SSL" if found.option.name.startswith("ssl.") else "SASL"
+        if wanted not in spoken:
+            raise ConfigError(
+                key,
+                HIDDEN,
+                f"listener {found.listener.upper()} is {spoken}, so this would have no effect: map it to a protocol "
+                f"with {wanted} in {node.LISTENER_SECURITY_PROTOCOL_MAP.name}, or remove the key",
             )
 
 
@@ -111,5 +148,33 @@ def _notes(settings: Settings, listener: Listener) -> Iterator[str]:
     asks = of_listener(settings, keys.SSL_CLIENT_AUTH, name)
     if listener.speaks_tls and not listener.speaks_sasl and asks == "requested":
         yield f"listener {name}: with ssl.client.auth=requested clients without a certificate are User:ANONYMOUS"
+    if listener.protocol == SASL_SSL and settings[keys.SSL_CLIENT_AUTH] != "none":
+        own = f"{keys.PREFIX}{name.lower()}.{keys.SSL_CLIENT_AUTH.name}"
+        if own not in settings.given:
+            yield f"listener {name} asks for no certificates: for SASL_SSL only {own} counts, not ssl.client.auth"
     if listener.speaks_tls and not of_listener(settings, keys.SSL_ENDPOINT_IDENTIFICATION_ALGORITHM, name):
         yield f"listener {name}: ssl.endpoint.identification.algorithm is empty, so host names are not checked"
+
+
+def _notes_on_strangers(settings: Settings, listeners: Listeners) -> Iterator[str]:
+    """What people can do here whom nobody knows, on a node that is secured otherwise."""
+    if not asks_for_security(settings):
+        return
+    supers = {each.strip() for each in settings[keys.SUPER_USERS].split(";")}
+    if settings[keys.AUTHORIZER_CLASS_NAME] and str(ANONYMOUS) in supers:
+        for listener in listeners.clients:
+            if not listener.speaks_sasl and not listener.on_loopback and not _knows_all(settings, listener):
+                reached = f"whoever reaches listener {listener.name} may do everything"
+                yield f"{keys.SUPER_USERS.name} has {ANONYMOUS}: {reached}"
+    if settings[node.HTTP_LISTENER] and not settings[keys.HTTP_TOKEN]:
+        host, _ = parse_address(node.HTTP_LISTENER.name, settings[node.HTTP_LISTENER])
+        if not _on_loopback(host):
+            yield (
+                f"{node.HTTP_LISTENER.name} shows metrics and events, with names of topics, groups and users, to "
+                f"everybody who reaches it: set {keys.HTTP_TOKEN.name}, or bind it to 127.0.0.1"
+            )
+
+
+def _knows_all(settings: Settings, listener: Listener) -> bool:
+    """Whether every client has to show a certificate."""
+    return listener.speaks_tls and of_listener(settings, keys.SSL_CLIENT_AUTH, listener.name) == "required"

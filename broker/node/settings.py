@@ -5,13 +5,14 @@ of its own: broker and controller, with itself as the only voter, on a port that
 levels that containers are given (KAFKA_LOG4J_LOGGERS, KAFKA_LOG4J_ROOT_LOGLEVEL) are read here, too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rookery.broker.node.authorization import authorizer_of, notes_on
 from rookery.broker.node.security_checks import check_security
-from rookery.core.config import node
+from rookery.core.config import node, security
 from rookery.core.config import node as keys
 from rookery.core.config.listeners import Endpoint, listeners_of
 from rookery.core.config.loading import Loaded, load, read_environment
@@ -37,8 +38,24 @@ def load_settings(config: Path | None, environ: Mapping[str, str], overrides: Se
     settings = completed.settings
     if completed.alone and not settings[keys.CLUSTER_ID] and not belongs_somewhere(settings):
         settings = settings.having({keys.CLUSTER_ID.name: id_text(new_id())})
-    warnings = (*loaded.warnings, *completed.notes, *notes_on(authorizer_of(settings)), *check_security(settings))
+    warnings = (
+        *loaded.warnings,
+        *completed.notes,
+        *notes_on(authorizer_of(settings)),
+        *check_security(settings),
+        *_readable_by_others(config, loaded),
+    )
     return replace(loaded, settings=settings, warnings=warnings)
+
+
+def _readable_by_others(config: Path | None, loaded: Loaded) -> Iterator[str]:
+    """Files with passwords or keys that others than their owner can read."""
+    secrets = [name for name, origin in loaded.sources.items() if origin == "file" and node.TABLE[name].sensitive]
+    jaas = loaded.settings[security.JAAS_FILE]
+    for path, why in ((config if secrets else None, " and ".join(secrets[:2])), (jaas and Path(jaas), "logins")):
+        with suppress(OSError):
+            if path and path.stat().st_mode & 0o077:
+                yield f"{path} holds {why}, and others than its owner can read it: chmod 600"
 
 
 def belongs_somewhere(settings: Settings) -> bool:

@@ -10,7 +10,7 @@ from copy import copy
 from typing import Any, TypeVar
 from uuid import UUID
 
-from rookery.broker.quotas.client_quotas import ClientQuotas, Who
+from rookery.broker.quotas.client_quotas import ClientQuotas, QuotaClient
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.requests import TopicAnswer
@@ -42,7 +42,7 @@ class FetchAccount:
 
     __slots__ = ("_clock", "_quotas", "_since", "_spent_s", "_who")
 
-    def __init__(self, quotas: ClientQuotas, who: Who, clock: Callable[[], float]) -> None:
+    def __init__(self, quotas: ClientQuotas, who: QuotaClient, clock: Callable[[], float]) -> None:
         self._quotas = quotas
         self._who = who
         self._clock = clock

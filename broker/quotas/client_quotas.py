@@ -25,10 +25,10 @@ from rookery.core.metadata.client_quotas import (
     Quotas,
 )
 from rookery.core.metadata.image import QuotaEntity
-from rookery.core.metrics import Metrics, Sample
+from rookery.core.metrics import Metrics, Names, Sample, as_it_is
 
 
-class Who(NamedTuple):
+class QuotaClient(NamedTuple):
     """A client, or with an empty part all of them that have the other."""
 
     user: str
@@ -39,22 +39,22 @@ class Limit(NamedTuple):
     """What those that share a quota may use of something in a second."""
 
     key: str
-    shared_by: Who
+    shared_by: QuotaClient
     bound: float
 
 
-def limit_of(quotas: Quotas, who: Who, key: str) -> Limit | None:
+def limit_of(quotas: Quotas, who: QuotaClient, key: str) -> Limit | None:
     """The limit for one client, if there is any."""
     for entity in _from_the_closest(who):
         bound = quotas[entity].get(key) if entity in quotas else None
         if bound is not None:
             types = {part.type for part in entity}
-            shared_by = Who(who.user if USER in types else "", who.client_id if CLIENT_ID in types else "")
+            shared_by = QuotaClient(who.user if USER in types else "", who.client_id if CLIENT_ID in types else "")
             return Limit(key, shared_by, bound)
     return None
 
 
-def _from_the_closest(who: Who) -> Iterator[Entity]:
+def _from_the_closest(who: QuotaClient) -> Iterator[Entity]:
     client_ids = QuotaEntity(CLIENT_ID, who.client_id), QuotaEntity(CLIENT_ID, None)
     for user in (QuotaEntity(USER, who.user), QuotaEntity(USER, None)):
         for client_id in client_ids:
@@ -95,10 +95,10 @@ class ClientQuotas:
         self._monotonic = monotonic
         self._window = window or Window()
         self._quotas: Quotas = Map()
-        self._limits: dict[Who, Limits] = {}
+        self._limits: dict[QuotaClient, Limits] = {}
         self._addresses: dict[str | None, float] = {}
-        self._budgets: Recent[tuple[str, Who], Budget] = Recent()
-        self._buckets: Recent[Who, TokenBucket] = Recent()
+        self._budgets: Recent[tuple[str, QuotaClient], Budget] = Recent()
+        self._buckets: Recent[QuotaClient, TokenBucket] = Recent()
         self.limited = False
         """Whether any client is limited: all that a request checks while there are no quotas."""
         self.connections_limited = False
@@ -113,7 +113,7 @@ class ClientQuotas:
 
     # --- what was used; each returns for how many milliseconds to hold the client ---------------------------
 
-    def produced(self, who: Who, size: int) -> int:
+    def produced(self, who: QuotaClient, size: int) -> int:
         """A produce request of `size` bytes is done."""
         limit = self._limits_of(who).produce
         if limit is None:
@@ -123,7 +123,7 @@ class ClientQuotas:
         budget.usage.add(size, now)
         return self._held(budget, budget.delay_ms(now), now)
 
-    def worked(self, who: Who, seconds: float) -> int:
+    def worked(self, who: QuotaClient, seconds: float) -> int:
         """A request kept the loop for some time."""
         limit = self._limits_of(who).request
         if limit is None:
@@ -133,7 +133,7 @@ class ClientQuotas:
         budget.usage.add(seconds * 100, now)
         return self._held(budget, min(budget.delay_ms(now), int(self._window.seconds * 1000)), now)
 
-    def fetched(self, who: Who, size: int, seconds: float) -> int:
+    def fetched(self, who: QuotaClient, size: int, seconds: float) -> int:
         """A fetch found `size` bytes. Where the client is held, it gets none of them now. Who has fetched
         nothing lately gets even a batch that is larger than the quota, or it would never get on."""
         delay_ms = self.worked(who, seconds)
@@ -148,12 +148,12 @@ class ClientQuotas:
             budget.usage.add(size, now)
         return delay_ms
 
-    def fetch_bytes_max(self, who: Who) -> int | None:
+    def fetch_bytes_max(self, who: QuotaClient) -> int | None:
         """No fetch may find more: the client would be held for it however little it fetched before."""
         limit = self._limits_of(who).fetch
         return None if limit is None else max(1, int(limit.bound * self._window.full_s))
 
-    def mutates(self, who: Who, partitions: int, *, strict: bool) -> int:
+    def mutates(self, who: QuotaClient, partitions: int, *, strict: bool) -> int:
         """Partitions are to be made or deleted. Strictly, who has to wait may not, and pays nothing."""
         limit = self._limits_of(who).mutation
         if limit is None:
@@ -165,7 +165,7 @@ class ClientQuotas:
         bucket.take(partitions, now)
         return 0 if strict else bucket.delay_ms(now)
 
-    def mutated_less(self, who: Who, partitions: int) -> None:
+    def mutated_less(self, who: QuotaClient, partitions: int) -> None:
         """It was paid for, but not done."""
         limit = self._limits_of(who).mutation
         if limit is not None:
@@ -186,21 +186,21 @@ class ClientQuotas:
 
     # --- for metrics ----------------------------------------------------------------------------------------
 
-    def rates(self, key: str) -> Iterator[tuple[Who, float]]:
+    def rates(self, key: str) -> Iterator[tuple[QuotaClient, float]]:
         """What is used of something in a second."""
         now = self._monotonic()
         for (used, who), budget in self._budgets.items():
             if used == key:
                 yield who, budget.usage.rate(now)
 
-    def delays_ms(self, key: str) -> Iterator[tuple[Who, float]]:
+    def delays_ms(self, key: str) -> Iterator[tuple[QuotaClient, float]]:
         """For how long clients are held, on average over those requests that were."""
         now = self._monotonic()
         for (used, who), budget in self._budgets.items():
             if used == key:
                 yield who, budget.delays_ms.mean(now)
 
-    def tokens(self) -> Iterator[tuple[Who, float]]:
+    def tokens(self) -> Iterator[tuple[QuotaClient, float]]:
         """How many partitions clients may still make or delete at once."""
         now = self._monotonic()
         for who, bucket in self._buckets.items():
@@ -208,7 +208,7 @@ class ClientQuotas:
 
     # --- the parts ------------------------------------------------------------------------------------------
 
-    def _limits_of(self, who: Who) -> Limits:
+    def _limits_of(self, who: QuotaClient) -> Limits:
         limits = self._limits.get(who)
         if limits is None:
             if len(self._limits) >= CLIENTS_MAX:
@@ -219,7 +219,7 @@ class ClientQuotas:
 
     def _address_limit(self, address: str) -> Limit | None:
         bound = self._addresses.get(address, self._addresses.get(None))
-        return None if bound is None else Limit(CONNECTION_CREATION_RATE, Who("", address), bound)
+        return None if bound is None else Limit(CONNECTION_CREATION_RATE, QuotaClient("", address), bound)
 
     def _budget(self, limit: Limit, now: float) -> Budget:
         budget = self._budgets.get((limit.key, limit.shared_by), now, lambda: Budget(limit, self._window))
@@ -255,12 +255,14 @@ _BYTES = {"Produce": PRODUCER_BYTE_RATE, "Fetch": CONSUMER_BYTE_RATE}
 _TIME = {"Request": REQUEST_PERCENTAGE}
 
 
-def publish_quotas(metrics: Metrics, quotas: ClientQuotas) -> None:
-    def read(name: str, text: str, keys: dict[str, str], of: Callable[[str], Iterable[tuple[Who, float]]]) -> None:
+def publish_quotas(metrics: Metrics, quotas: ClientQuotas, names: Names = as_it_is) -> None:
+    def read(
+        name: str, text: str, keys: dict[str, str], of: Callable[[str], Iterable[tuple[QuotaClient, float]]]
+    ) -> None:
         def samples() -> Iterator[Sample]:
             for resource, key in keys.items():
                 for who, value in of(key):
-                    yield (resource, *who), value
+                    yield (resource, *map(names, who)), value
 
         metrics.read(name, text, samples, labels=LABELS)
 

@@ -54,7 +54,7 @@ class ReplicationQuota:
 
     @property
     def exceeded(self) -> bool:
-        return self.wait_s > 0
+        return self._paid_until > 0 and self.wait_s > 0
 
     def took(self, size: int) -> None:
         """Bytes went to a replica that this applies to."""

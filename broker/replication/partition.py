@@ -15,8 +15,10 @@ from rookery.broker.log.partition_log import FoundOffset, Isolation, LeaderAppen
 from rookery.broker.log.producer_state import Guard
 from rookery.broker.replication.follower_session import Position
 from rookery.broker.replication.replica_state import LeaderState, Proposal, Terms
+from rookery.broker.replication.storage import PAGE_CACHE, Storage
 from rookery.broker.replication.topic_settings import TopicSettings
 from rookery.broker.replication.truncation import check_truncation, truncation_offset
+from rookery.broker.replication.waiters import APPENDED, COMMITTED
 from rookery.core.errors import (
     FencedLeaderEpochError,
     KafkaStorageError,
@@ -88,39 +90,13 @@ class SingleBroker:
 SINGLE_BROKER = SingleBroker()
 
 
-class Storage(Protocol):
-    """The disk behind a partition's log, as far as it must be waited for."""
-
-    async def truncate(self, partition: PartitionLog, offset: int) -> bool: ...
-
-    async def restart_at(self, partition: PartitionLog, offset: int) -> None: ...
-
-    def appended(self, partition: PartitionLog) -> "asyncio.Future[None] | None":
-        """Where records count only once they are on the device: done when those appended so far are."""
-
-
-class PageCache:
-    """Appends count as soon as they are written."""
-
-    async def truncate(self, partition: PartitionLog, offset: int) -> bool:
-        return partition.truncate_to(offset)
-
-    async def restart_at(self, partition: PartitionLog, offset: int) -> None:
-        partition.truncate_fully_and_start_at(offset)
-
-    def appended(self, partition: PartitionLog) -> "asyncio.Future[None] | None":
-        return None
-
-
-PAGE_CACHE = PageCache()
-
-
 class Partition:
-    """`wake` is called with the partition whenever something that a request may wait for has changed."""
+    """`wake` is called with the partition whenever something that a request may wait for has changed; `wake_for` where
+    that is only APPENDED or COMMITTED."""
 
     __slots__ = (
-        "_brokers", "_leads", "_node_id", "_settings", "_storage", "_synced", "_wake", "bytes_in", "cut", "index",
-        "leading", "log", "offline", "opens_batches", "state", "topic", "topic_id", "topic_partition",
+        "_brokers", "_leads", "_node_id", "_settings", "_storage", "_synced", "_wake", "_wake_for", "bytes_in", "cut",
+        "index", "leading", "log", "offline", "opens_batches", "state", "topic", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +109,7 @@ class Partition:
         wake: Callable[["Partition"], None],
         brokers: BrokerFacts = SINGLE_BROKER,
         storage: Storage = PAGE_CACHE,
+        wake_for: Callable[["Partition", int], None] | None = None,
     ) -> None:
         self.topic_id = topic_id
         self.topic_partition: TopicPartition = log.partition
@@ -156,6 +133,7 @@ class Partition:
         """Bytes appended since this object was made: lets a waiting fetch guess without reading."""
         self._node_id = node_id
         self._wake = wake
+        self._wake_for = wake_for or (lambda partition, _: wake(partition))
         log.on_start_moved = partial(wake, self)
 
     @property
@@ -236,7 +214,7 @@ class Partition:
 
     def _watermark_moved(self, leading: LeaderState) -> None:
         self.log.advance_high_watermark(leading.high_watermark)
-        self._wake(self)
+        self._wake_for(self, COMMITTED)
 
     def tick(self) -> Proposal | None:
         """Time passed. Returns the ISR to ask the controller for, if followers have been behind for too long."""
@@ -322,7 +300,7 @@ class Partition:
 
     @property
     def stranded(self) -> bool:
-        """Whether neither the controller nor some follower in sync has been heard for a whole session. This leader
+        """Whether neither the controller nor some follower in sync has sent anything for a whole session. This leader
         can commit nothing, and another broker may have replaced it."""
         brokers, leading = self._brokers, self.leading
         if brokers.session_lasts or leading is None:
@@ -332,7 +310,7 @@ class Partition:
     @property
     def _stranded_text(self) -> str:
         return (
-            f"{self.topic_partition}: neither the controller nor all in-sync replicas have been heard for "
+            f"{self.topic_partition}: neither the controller nor all in-sync replicas have sent anything for "
             f"{self._brokers.session_ms} ms, so nothing can be committed by broker {self._node_id}"
         )
 
@@ -404,13 +382,16 @@ class Partition:
     def _appended(self, size: int) -> None:
         """This broker's log has grown."""
         self.bytes_in += size
-        log = self.log
+        log, leading = self.log, self.leading
         durable = self._storage.appended(log)
         if durable is None:
             self._grown(log.segment_log.end_offset)
         else:
             durable.add_done_callback(self._on_durable)
-        self._wake(self)
+        if leading is not None and leading.followers:
+            self._wake_for(self, APPENDED)
+        else:
+            self._wake(self)
 
     def _grown(self, log_end: int) -> None:
         """The leader's own log counts up to `log_end`."""

@@ -20,7 +20,7 @@ NEVER = -(2**62)
 
 
 @dataclass(slots=True)
-class Heard:
+class LastFetch:
     """When a follower last fetched. It is shared by all partitions in which nothing has changed since: one fetch
     acknowledges them all."""
 
@@ -39,11 +39,11 @@ class FollowerProgress:
     leader_end_at_fetch: int = -1
     caught_up_ms: int = NEVER
     """The last moment at which it is known to have had all that the leader had then."""
-    resting: Heard | None = None
+    resting: LastFetch | None = None
     """Set while the follower has all, so that each of its fetches only says so again."""
 
     @property
-    def heard_ms(self) -> int:
+    def last_fetch_ms(self) -> int:
         """When it last fetched, or was trusted as a member of the ISR."""
         own = max(self.fetched_ms, self.caught_up_ms)
         return own if self.resting is None else max(own, self.resting.at_ms)
@@ -224,12 +224,12 @@ class LeaderState:
 
     def misses_one(self, now_ms: int, silent_ms_max: int) -> bool:
         """Whether a follower in sync has not fetched for longer than that: without it nothing is committed."""
-        heard = (
-            follower.heard_ms
+        fetched = (
+            follower.last_fetch_ms
             for node, follower in self.followers.items()
             if node in self.committed.isr
         )
-        return any(now_ms - at_ms > silent_ms_max for at_ms in heard)
+        return any(now_ms - at_ms > silent_ms_max for at_ms in fetched)
 
     def lag(self, node: int) -> int:
         """Records a follower is behind; all of them if it has not fetched yet."""
@@ -289,7 +289,7 @@ class LeaderState:
 
     def may_rest(self, node: int, *, offset: int, log_start: int, broker_epoch: int) -> FollowerProgress | None:
         """The follower's progress, if a further fetch that says the same would change nothing but the time at which it
-        was heard: it is in sync and has all, and all is committed."""
+        last fetched: it is in sync and has all, and all is committed."""
         follower, isr = self.followers.get(node), self.isr
         if (
             follower is not None

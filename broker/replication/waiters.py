@@ -6,6 +6,9 @@ answered, by what has changed since its decision. `wake` only notes that a parti
 loop each request touched by a change is asked, once, whether it can be answered now. So a thousand appends in one pass
 cost a parked fetch one look, and nothing is ever answered from inside an append.
 
+Requests say what they wait for: a follower for what is appended, others for what is committed. Under acks=all both
+happen for each batch, one after the other, and neither is asked because of the other.
+
 Who waits for many keys in which mostly nothing happens does not park under each of them each time. It watches them: a
 watch lasts until the key changes, over any number of waits, and may let a parked request `join` the key then.
 """
@@ -24,6 +27,11 @@ RECENT = 64
 LONG_AGO = -RECENT - 1
 PURGATORY = "kafka_server_delayedoperationpurgatory_purgatorysize"
 _log = get_logger("broker.replication.waiters")
+APPENDED, COMMITTED, OTHERWISE = 1, 2, 4
+"""What has changed of a partition: batches were appended that are yet to be replicated; the high watermark moved;
+anything else. Plain numbers, since flags of `enum` are slow."""
+ANYTHING = APPENDED | COMMITTED | OTHERWISE
+FOR_APPENDED, FOR_COMMITTED = APPENDED | OTHERWISE, COMMITTED | OTHERWISE
 
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
@@ -55,10 +63,11 @@ class Watcher(Protocol[K_contra]):
 class Parked(Generic[K]):
     """A place in the waiters: give it back with `Waiters.forget`."""
 
-    __slots__ = ("as_of", "keys", "timer", "waiter")
+    __slots__ = ("as_of", "keys", "timer", "waiter", "waits_for")
 
-    def __init__(self, waiter: Waiter[K], keys: list[K], as_of: int) -> None:
+    def __init__(self, waiter: Waiter[K], keys: list[K], as_of: int, waits_for: int) -> None:
         self.waiter = waiter
+        self.waits_for = waits_for
         self.keys = keys
         self.as_of = as_of
         """`Waiters.changes` when all of its keys were looked at last."""
@@ -72,7 +81,7 @@ class Waiters(Generic[K]):
         self._scheduler = scheduler
         self._by_key: dict[K, dict[Parked[K], None]] = {}
         self._watched: dict[K, dict[Hashable, Watcher[K]]] = {}
-        self._changed: dict[K, None] = {}
+        self._changed: dict[K, int] = {}  # and what of it
         self._sizes: dict[str, int] = {}
         self.changes = 0
         """How often any key has changed."""
@@ -89,11 +98,18 @@ class Waiters(Generic[K]):
         return self._sizes.get(kind, 0)
 
     def park(
-        self, waiter: Waiter[K], keys: Iterable[K], timeout_s: float, *, as_of: int = LONG_AGO
+        self,
+        waiter: Waiter[K],
+        keys: Iterable[K],
+        timeout_s: float,
+        *,
+        as_of: int = LONG_AGO,
+        waits_for: int = ANYTHING,
     ) -> Parked[K] | None:
         """Keep `waiter` until it is answered; None if it was answered at once, because its wait was over already.
-        `as_of` is what `changes` was before it was decided to wait; without it, all keys may have changed since."""
-        parked = Parked(waiter, list(dict.fromkeys(keys)), as_of)
+        `as_of` is what `changes` was before it was decided to wait; without it, all keys may have changed since.
+        `waits_for` says which changes concern it."""
+        parked = Parked(waiter, list(dict.fromkeys(keys)), as_of, waits_for)
         for key in parked.keys:
             self._by_key.setdefault(key, {})[parked] = None
         self._sizes[waiter.kind] = self._sizes.get(waiter.kind, 0) + 1
@@ -103,17 +119,17 @@ class Waiters(Generic[K]):
             return None
         return parked
 
-    def wake(self, key: K) -> None:
+    def wake(self, key: K, what: int = ANYTHING) -> None:
         """`key` has changed. Cheap where nobody waits for it."""
         self.changes += 1
         self._recent.append(key)
         if key in self._watched:
             for watcher in self._watched.pop(key).values():
                 watcher.on_change(key)
-        if key in self._by_key and key not in self._changed:
+        if key in self._by_key:
             if not self._changed:
                 self._scheduler.call_soon(self._pass)
-            self._changed[key] = None
+            self._changed[key] = self._changed.get(key, 0) | what
 
     def watch(self, key: K, owner: Hashable, watcher: Watcher[K]) -> None:
         """Tell `watcher` of the next change of `key`, from within it. An owner has one watcher for a key."""
@@ -156,9 +172,10 @@ class Waiters(Generic[K]):
     def _pass(self) -> None:
         changed, self._changed = self._changed, {}
         touched: dict[Parked[K], list[K]] = {}
-        for key in changed:
+        for key, what in changed.items():
             for parked in self._by_key.get(key, ()):
-                touched.setdefault(parked, []).append(key)
+                if parked.waits_for & what:
+                    touched.setdefault(parked, []).append(key)
         for parked, keys in touched.items():
             if parked.timer is not None and self._try(parked, keys):
                 self.forget(parked)

@@ -13,7 +13,7 @@ It answers with one of four values and touches nothing itself.
 
 An API that is not allowed is known by its key: its body is not parsed. The number of frames is bounded by
 the table, as every mechanism ends after a fixed number of steps; their size by
-``sasl.server.max.receive.size``; the time by `deadline_ms`.
+``sasl.server.max.receive.size``, and by `SMALL_BYTES_MAX` until a token may be large; the time by `deadline_ms`.
 
 The client learns that its credentials are invalid, and with which mechanism; the reason is in
 `Refuse.reason`, for the log.
@@ -26,6 +26,7 @@ from struct import Struct as Layout
 from typing import Any
 
 from rookery.core.errors import ErrorCode
+from rookery.core.security.oauthbearer import OAUTHBEARER
 from rookery.core.security.principal import USER, KafkaPrincipal
 from rookery.core.security.sasl import Challenge, Done, Failed, Outcome, SaslServer
 from rookery.core.wire.api import Api
@@ -38,6 +39,8 @@ from rookery.core.wire.request_header import read_request_fields
 
 RECEIVE_BYTES_MAX = 524_288
 """Default of ``sasl.server.max.receive.size``."""
+SMALL_BYTES_MAX = 65_536
+"""Of every request but tokens of OAUTHBEARER: nothing else that is asked before authentication is as large."""
 API_VERSIONS_MAX = 4
 """Before SaslHandshake: a client whose version is not known asks again."""
 REAUTHENTICATION_INTERVAL_MS = 1000
@@ -141,7 +144,10 @@ class Authentication:
     @property
     def frame_limit(self) -> int | None:
         """The largest frame to take; None: the listener's own limit."""
-        return None if self.principal is not None else self._settings.receive_bytes_max
+        if self.principal is not None:
+            return None
+        most = self._settings.receive_bytes_max
+        return most if self._mechanism == OAUTHBEARER else min(most, SMALL_BYTES_MAX)
 
     def serve(self, now_ms: int) -> Decision:
         """For a request that is not SASL's, of an admitted client. A session that is over ends here."""
@@ -182,7 +188,7 @@ class Authentication:
             return self._close("a frame after the end")
         if self._state is _State.ADMITTED:
             return None
-        if len(frame) > self._settings.receive_bytes_max:
+        if len(frame) > (self.frame_limit or self._settings.receive_bytes_max):
             return self._close(f"a frame of {len(frame)} bytes before authentication")
         if self.deadline_ms is not None and now_ms >= self.deadline_ms:
             return self._close("authentication took too long")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rookery.broker.quotas.client_quotas import Who
+from rookery.broker.quotas.client_quotas import QuotaClient
 from rookery.broker.server.access import OPEN, Access, Guard
 from rookery.core.errors import ErrorCode
 from rookery.core.security.principal import ANONYMOUS, KafkaPrincipal
@@ -50,9 +50,9 @@ class Call:
         self.client = client
 
     @property
-    def who(self) -> Who:
+    def who(self) -> QuotaClient:
         """Whose quotas it counts for."""
-        return Who(self.client.principal.name, self.client_id or "")
+        return QuotaClient(self.client.principal.name, self.client_id or "")
 
     @property
     def access(self) -> Access:
@@ -85,7 +85,7 @@ class Awaited:
 
     @property
     def can_be_dropped(self) -> bool:
-        """Nothing was done yet that the client has to hear of."""
+        """Nothing was done yet that the client must be informed of."""
         pending = self.pending
         return pending is not None and pending.blocks and pending.on_abandon is not None
 

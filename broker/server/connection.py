@@ -25,10 +25,11 @@ from rookery.broker.quotas.charges import charge
 from rookery.broker.quotas.client_quotas import ClientQuotas
 from rookery.broker.server.access import Guard
 from rookery.broker.server.client import Awaited, Call, Client
+from rookery.broker.server.connection_slots import ConnectionSlots
 from rookery.broker.server.dispatch import Broken, Dispatch, Refused
+from rookery.broker.server.lost_transport import GONE
 from rookery.broker.server.memory import RequestMemory
 from rookery.broker.server.pending import Pending
-from rookery.broker.server.places import Places
 from rookery.broker.server.request_metrics import RequestMetrics
 from rookery.broker.server.settings import ConnectionLimits, ServerSettings
 from rookery.broker.server.sweep import Sweep
@@ -88,15 +89,15 @@ class Shared:
     guard: Guard | None = None
     """None: no authorizer, everything is allowed."""
     reserved: str = ""
-    """The listener between brokers, if clients have others: its connections find room when all places are taken."""
+    """The listener between brokers, if clients have others: its connections get a slot when all are taken."""
     open: dict["Connection", None] = field(default_factory=dict)
-    places: Places = field(init=False)
+    slots: ConnectionSlots = field(init=False)
     sparing: SparingLogger = field(init=False)
-    """For what a stranger can make happen as often as it likes."""
+    """For events that clients can cause without authentication, as often as they like."""
     _emptied: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.places = Places(self.limits, self.open, self.reserved)
+        self.slots = ConnectionSlots(self.limits, self.open, self.reserved)
         self.sparing = SparingLogger(_log, self.clock)
 
     def closed(self, connection: "Connection") -> None:
@@ -169,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _keep_place(self) -> bool:
         """The client is known: whether it may stay."""
-        refusal = self._shared.places.keep(self._listener)
+        refusal = self._shared.slots.keep(self._listener)
         if refusal is not None:
             self._turn_out(refusal)
         return refusal is None
@@ -182,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _admit(self, address: str) -> str | None:
         """Count the connection, or name the option that forbids it."""
-        return self._shared.places.admit(self._listener, address)
+        return self._shared.slots.admit(self._listener, address)
 
     def _pause_ms(self, address: str) -> int:
         """How long a new connection has to wait, because too many came from there."""
@@ -197,6 +198,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = self._may_be_held = True
+        self._transport = GONE
         if self._slot < 0:
             return
         shared = self._shared
@@ -212,6 +214,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out.clear()
         if self._resting is not None:
             self._resting.cancel()
+        self._frames.drop()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.get_buffer()
@@ -406,11 +409,14 @@ class Connection(asyncio.BufferedProtocol):
         """Once per pass of the loop: send what has become ready, serve what was held back."""
         self._scheduled = False
         if not self._closed:
-            self._flush(self._clock())
+            now = self._clock()
+            self._flush(now)
             if self._finishing and not self._queue:
                 self.close()
-            else:
+            elif self._frames.buffered or not self._reading:
                 self._serve()
+            else:  # nothing was held back
+                self._active_at = now
 
     def _flush(self, now: float) -> None:
         queue = self._queue

@@ -40,6 +40,18 @@ SMALL_SEGMENT = 16 * 1024
 LAST_ANSWER_S = 0.2
 """Between the answer that authentication failed and the end of the connection: some clients that see both at once
 report the end alone."""
+_NO_TLS = "the client does not speak TLS: its security.protocol must be SSL or SASL_SSL"
+REMEDIES = {
+    "WRONG_VERSION_NUMBER": _NO_TLS,
+    "HTTP_REQUEST": _NO_TLS,
+    "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust this listener's certificate: look at its trust store",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the client refuses this listener's certificate: look at its trust store",
+    "CERTIFICATE_VERIFY_FAILED": "the client's certificate is not of an authority in ssl.truststore, or not valid",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "ssl.client.auth=required, and the client has no certificate",
+    "UNSUPPORTED_PROTOCOL": "the client's versions of TLS are too old",
+    "NO_SHARED_CIPHER": "client and listener have no cipher in common",
+}
+"""What to look at, by OpenSSL's reason."""
 _SASL_KEYS = (SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key)
 _METRIC = "kafka_server_socket_server_metrics_"
 _log = get_logger("broker.security")
@@ -96,25 +108,27 @@ class Door:
     def _enter(self, handshake: Handshake) -> str | None:
         """Limits that take no place come first: who they refuse makes nobody give way."""
         shared, address = self._shared, handshake.address
-        handshakes = shared.places.handshakes
+        handshakes = shared.slots.handshakes
         refusal = handshakes.refusal(address)
         if refusal is None and shared.quotas.connections_limited and shared.quotas.connected(address):
             refusal = "connection_creation_rate"
-        refusal = refusal or shared.places.admit(self._listener, address)
+        refusal = refusal or shared.slots.admit(self._listener, address)
         return refusal or handshakes.enter(handshake, address, self._listener, handshake.give_up)
 
     def done(self, handshake: Handshake) -> None:
-        self._shared.places.handshakes.leave(handshake)
+        self._shared.slots.handshakes.leave(handshake)
 
     def failed(self, handshake: Handshake, error: Exception | None) -> None:
         address = handshake.address
-        self._shared.places.handshakes.leave(handshake)
+        self._shared.slots.handshakes.leave(handshake)
         self._shared.limits.release(address)
         if error is None:
             return
         self._counts.handshakes_failed += 1
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
-        self._shared.sparing.warning("tls.handshake.failed", listener=self._listener, peer=address, reason=reason)
+        more = {"todo": REMEDIES[reason]} if reason in REMEDIES else {}
+        sparing = self._shared.sparing
+        sparing.warning("tls.handshake.failed", listener=self._listener, peer=address, reason=reason, **more)
 
 
 class SecuredConnection(Connection):
@@ -134,28 +148,28 @@ class SecuredConnection(Connection):
             if self._is_one_too_many():
                 return
             self._gate = Authentication(protection.sasl, self._now_ms())
-            self._frames.limit = protection.sasl.receive_bytes_max
+            self._limit_frames(self._gate)
             self._set_deadline()
         elif self._know_by_certificate():
             self._keep_place()
 
     def _is_one_too_many(self) -> bool:
-        """Whether strangers have too many connections already; then this one is not served."""
+        """Whether there are too many unauthenticated connections already; then this one is not served."""
         give_way = partial(self.give_way, "others need its place, and of those that are not known yet it is the oldest")
-        refusal = self._shared.places.unauthenticated.enter(self, self.client.address, self._listener, give_way)
+        refusal = self._shared.slots.unauthenticated.enter(self, self.client.address, self._listener, give_way)
         if refusal is not None:
             self._turn_out(refusal)
         return refusal is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
-        self._shared.places.unauthenticated.leave(self)
+        self._shared.slots.unauthenticated.leave(self)
         super().connection_lost(exc)
 
     def _admit(self, address: str) -> str | None:
         if self._protection.tls is not None:
             return None  # the door has counted it
-        return self._shared.places.unauthenticated.refusal(address) or super()._admit(address)
+        return self._shared.slots.unauthenticated.refusal(address) or super()._admit(address)
 
     def _pause_ms(self, address: str) -> int:
         return super()._pause_ms(address) if self._protection.tls is None else 0
@@ -191,6 +205,7 @@ class SecuredConnection(Connection):
         match decision:
             case Answer(answer):
                 self._reply(answer, now)
+                self._limit_frames(gate)
                 self._set_deadline()
             case Admit(answer):
                 if self._admitted(decision):
@@ -201,6 +216,10 @@ class SecuredConnection(Connection):
                 return super()._request(frame, now)
         return self._clock()
 
+    def _limit_frames(self, gate: Authentication) -> None:
+        limit = gate.frame_limit
+        self._frames.limit = self._settings.request_bytes_max if limit is None else limit
+
     def _admitted(self, admitted: Admit) -> bool:
         """The client is known; false if there is no place for it."""
         if not admitted.again and not self._keep_place():
@@ -210,7 +229,7 @@ class SecuredConnection(Connection):
         counts.succeeded += not admitted.again
         if not admitted.again:
             self.client.identify(admitted.principal)
-        self._shared.places.unauthenticated.leave(self)
+        self._shared.slots.unauthenticated.leave(self)
         self._frames.limit = self._settings.request_bytes_max
         self._cancel_deadline()
         _log.debug(

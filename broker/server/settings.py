@@ -62,7 +62,7 @@ class ConnectionLimits:
         self.count = 0
 
     def admit(self, ip: str, make_room: Callable[[], bool] | None = None) -> str | None:
-        """Count one more from `ip`; or, when it may not come in, the option that forbids it. When all places are taken
+        """Count one more from `ip`; or, when it may not come in, the option that forbids it. When all slots are taken
         `make_room` may free one, and says whether it did."""
         settings = self.settings
         here = self._by_ip.get(ip, 0)

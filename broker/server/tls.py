@@ -156,7 +156,7 @@ class TlsReload(Service):
     async def _exchange(self, tls: ListenerTls, texts: Texts | None = None) -> None:
         """In the order in which it was asked for: what was asked for last holds."""
         async with self._one_by_one:
-            if texts is None or not tls.has(texts):
+            if texts is None or not tls.has(texts) or await asyncio.to_thread(tls.changed):
                 await self._read_and_use(tls, texts)
 
     async def _read_and_use(self, tls: ListenerTls, texts: Texts | None) -> None:

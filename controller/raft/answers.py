@@ -55,8 +55,8 @@ class Calls:
         unreadable: Callable[[Exception], None],
         downloads: Callable[[SnapshotId], None],
     ) -> None:
-        """`damaged` hears of records that must not be sent, `unreadable` of what the disk did not give, `downloads`
-        of every snapshot that somebody begins to read."""
+        """`damaged` is called for records that must not be sent, `unreadable` for what the disk did not return,
+        `downloads` for every snapshot that somebody begins to read."""
         self._storage = storage
         self._damaged = damaged
         self._unreadable = unreadable

@@ -33,7 +33,7 @@ from rookery.controller.raft.ready import LogWrite, Ready, RoleChange
 from rookery.controller.raft.roles import Candidate, Prospective
 from rookery.controller.raft.settings import RaftSettings
 from rookery.controller.raft.storage import RaftStorage
-from rookery.controller.raft.translation import Speaker
+from rookery.controller.raft.translation import CallerIdentity
 from rookery.controller.raft.transport import Transport
 from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.clock import Clock
@@ -52,7 +52,7 @@ DAMAGED_TODO = "if this goes on, check the disk of the leader and this one; the 
 ROTTEN_TODO = "check the disk of this node; where others vote, rebuild the node from them"
 UNREADABLE_TODO = "check the disk of this node; it is read again, and other replicas wait for what it cannot give"
 CHECK_AGAIN_S = 10.0
-"""Damage and read errors are looked for, and told of, at most so often."""
+"""Damage and read errors are looked for, and reported, at most this often."""
 REDUNDANT = 3
 """So many voters do without one of them."""
 UNWRITTEN_TODO = "free or repair the disk; until a snapshot succeeds, the metadata log grows"
@@ -89,12 +89,12 @@ class Driver:
         core: RaftCore,
         storage: RaftStorage,
         *,
-        speaker: Callable[[], Speaker],
+        caller: Callable[[], CallerIdentity],
         clock: Clock,
         metrics: RaftMetrics,
         control: Control,
     ) -> None:
-        """`speaker` gives the sender's identity and the protocol version for calls to peers."""
+        """`caller` gives the sender's identity and the protocol version for calls to peers."""
         self.settings = settings
         self.core = core
         self.storage = storage
@@ -102,7 +102,7 @@ class Driver:
         self.commits = Commits(clock, metrics)
         self.delivery = Delivery(storage)
         self.transport = Transport(
-            speaker,
+            caller,
             settings.raft,
             self,
             me=settings.node_id,

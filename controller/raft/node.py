@@ -21,7 +21,7 @@ from rookery.controller.raft.messages import NO_LEADER
 from rookery.controller.raft.metrics import RaftMetrics, publish
 from rookery.controller.raft.settings import RaftSettings
 from rookery.controller.raft.storage import RaftStorage
-from rookery.controller.raft.translation import Speaker
+from rookery.controller.raft.translation import CallerIdentity
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.disk import Disk, FileDisk
 from rookery.core.errors import NotControllerError
@@ -84,7 +84,7 @@ class RaftNode(Service):
             settings,
             core,
             storage,
-            speaker=self._speaker,
+            caller=self._caller,
             clock=self._clock,
             metrics=self.metrics,
             control=self._control,
@@ -113,10 +113,10 @@ class RaftNode(Service):
             await driver.close()
             _log.info("raft.stopped", node=self.settings.node_id, failure=failure)
 
-    def _speaker(self) -> Speaker:
+    def _caller(self) -> CallerIdentity:
         settings = self.settings
         version = settings.release.rpc_version(self._level())
-        return Speaker(settings.cluster_id, settings.key, version, settings.release.features)
+        return CallerIdentity(settings.cluster_id, settings.key, version, settings.release.features)
 
     def driver(self) -> Driver:
         """Raises NotServingError while the node is not started."""

@@ -17,7 +17,7 @@ NO_ONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
+class CallerIdentity:
     """In whose name requests are sent; `version` of the protocol follows metadata.version."""
 
     cluster_id: str
@@ -46,9 +46,9 @@ def _position(offset: int, epoch: int) -> pb.LogPosition:
 # -- requests ------------------------------------------------------------------------------------------------
 
 
-def vote_request(speaker: Speaker, request: m.VoteRequest, to: int) -> pb.VoteRequest:
+def vote_request(caller: CallerIdentity, request: m.VoteRequest, to: int) -> pb.VoteRequest:
     return pb.VoteRequest(
-        caller=speaker.to(to),
+        caller=caller.to(to),
         epoch=request.epoch,
         log_end=_position(request.log_end, request.last_epoch),
         pre_vote=request.pre_vote,
@@ -71,10 +71,10 @@ def read_vote_request(request: pb.VoteRequest, correlation: int) -> m.VoteReques
 
 
 def begin_request(
-    speaker: Speaker, request: m.BeginEpochRequest, to: int
+    caller: CallerIdentity, request: m.BeginEpochRequest, to: int
 ) -> pb.BeginEpochRequest:
     return pb.BeginEpochRequest(
-        caller=speaker.to(to),
+        caller=caller.to(to),
         epoch=request.epoch,
         leader_endpoint=request.leader_endpoint,
         voter_directory_id=directory_bytes(request.voter.directory_id),
@@ -89,9 +89,9 @@ def read_begin_request(request: pb.BeginEpochRequest, correlation: int) -> m.Beg
     )
 
 
-def end_request(speaker: Speaker, request: m.EndEpochRequest, to: int) -> pb.EndEpochRequest:
+def end_request(caller: CallerIdentity, request: m.EndEpochRequest, to: int) -> pb.EndEpochRequest:
     return pb.EndEpochRequest(
-        caller=speaker.to(to),
+        caller=caller.to(to),
         epoch=request.epoch,
         preferred_successors=[
             pb.Voter(id=key.id, directory_id=directory_bytes(key.directory_id)) for key in request.successors
@@ -108,16 +108,16 @@ def read_end_request(request: pb.EndEpochRequest, correlation: int) -> m.EndEpoc
 
 
 def fetch_request(
-    speaker: Speaker, request: m.FetchRequest, to: int, max_bytes: int
+    caller: CallerIdentity, request: m.FetchRequest, to: int, max_bytes: int
 ) -> pb.FetchRequest:
     return pb.FetchRequest(
-        caller=speaker.to(to),
+        caller=caller.to(to),
         epoch=request.epoch,
         log_end=_position(request.fetch_offset, request.last_fetched_epoch),
         high_watermark=request.high_watermark,
         max_wait_ms=request.max_wait_ms,
         max_bytes=max_bytes,
-        features=[feature._asdict() for feature in speaker.features],
+        features=[feature._asdict() for feature in caller.features],
     )
 
 
@@ -140,10 +140,10 @@ def read_fetch_request(request: pb.FetchRequest, correlation: int, max_wait_ms: 
 
 
 def snapshot_request(
-    speaker: Speaker, request: m.FetchSnapshotRequest, to: int
+    caller: CallerIdentity, request: m.FetchSnapshotRequest, to: int
 ) -> pb.FetchSnapshotRequest:
     return pb.FetchSnapshotRequest(
-        caller=speaker.to(to),
+        caller=caller.to(to),
         epoch=request.epoch,
         snapshot=_position(request.snapshot.end_offset, request.snapshot.epoch),
         position=request.position,

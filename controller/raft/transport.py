@@ -66,7 +66,7 @@ class Transport:
 
     def __init__(
         self,
-        speaker: Callable[[], to_wire.Speaker],
+        caller: Callable[[], to_wire.CallerIdentity],
         config: RaftConfig,
         inbox: Inbox,
         *,
@@ -76,9 +76,9 @@ class Transport:
         tls: CurrentTls | None = None,
         control: Control = GRPC,
     ) -> None:
-        """`speaker` gives the sender's identity and the protocol version of now; `endpoints` serve for node ids whose
+        """`caller` gives the sender's identity and the protocol version of now; `endpoints` serve for node ids whose
         address the core does not know (yet); `bootstrap` are addresses of nodes that may know the leader."""
-        self._speaker = speaker
+        self._caller = caller
         self._config = config
         self._inbox = inbox
         self._endpoints = endpoints
@@ -150,25 +150,25 @@ class Transport:
                 self._inbox.leader_connection_closed(to)
 
     async def _ask(self, peer: _Peer, to: int, request: m.Message) -> m.Response:
-        speaker, stub = self._speaker(), peer.stub
+        caller, stub = self._caller(), peer.stub
         patience_s = self._config.request_timeout_ms / 1000
         match request:
             case m.VoteRequest():
-                vote = await stub.Vote(to_wire.vote_request(speaker, request, to), timeout=patience_s)
+                vote = await stub.Vote(to_wire.vote_request(caller, request, to), timeout=patience_s)
                 return to_wire.read_vote_response(request, vote)
             case m.BeginEpochRequest():
-                begun = await stub.BeginEpoch(to_wire.begin_request(speaker, request, to), timeout=patience_s)
+                begun = await stub.BeginEpoch(to_wire.begin_request(caller, request, to), timeout=patience_s)
                 return to_wire.read_begin_response(request, begun)
             case m.EndEpochRequest():
-                ended = await stub.EndEpoch(to_wire.end_request(speaker, request, to), timeout=patience_s)
+                ended = await stub.EndEpoch(to_wire.end_request(caller, request, to), timeout=patience_s)
                 return to_wire.read_end_response(request, ended)
             case m.FetchRequest():
-                wish = to_wire.fetch_request(speaker, request, to, peer.fetch_bytes)
+                wish = to_wire.fetch_request(caller, request, to, peer.fetch_bytes)
                 fetched = await stub.Fetch(wish, timeout=patience_s + request.max_wait_ms / 1000)
                 peer.fetched()
                 return to_wire.read_fetch_response(request, fetched)
             case m.FetchSnapshotRequest():
-                stream = stub.FetchSnapshot(to_wire.snapshot_request(speaker, request, to), timeout=patience_s)
+                stream = stub.FetchSnapshot(to_wire.snapshot_request(caller, request, to), timeout=patience_s)
                 return to_wire.read_snapshot_pieces(request, await self._arrived(stream))
             case _:
                 raise TypeError(f"{type(request).__name__} is not a request")

@@ -12,7 +12,7 @@ from rookery.controller.state.decision import Decision, decided, replayed
 from rookery.controller.state.defaults import MIN_ISR, Defaults, check_min_isr
 from rookery.controller.state.partitions import Electorate
 from rookery.core.config import consumer_groups, ignored, node, topic
-from rookery.core.config.options import ConfigError, Option, Reach, Table, as_text
+from rookery.core.config.options import ConfigError, Option, Table, UpdateMode, as_text
 from rookery.core.errors import (
     BrokerIdNotRegisteredError,
     InvalidConfigError,
@@ -64,9 +64,9 @@ def _refusal(resource: ConfigResource, why: str) -> KafkaError:
 
 
 def _check_reach(option: Option[object], resource: ConfigResource) -> None:
-    if option.reach is Reach.READ_ONLY:
+    if option.reach is UpdateMode.READ_ONLY:
         raise InvalidRequestError(f"{option.name} cannot change at run time: set it in the file and restart")
-    if option.reach is Reach.PER_BROKER and not resource.name:
+    if option.reach is UpdateMode.PER_BROKER and not resource.name:
         raise InvalidRequestError(f"{option.name} belongs to one broker: name its id")
 
 

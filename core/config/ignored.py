@@ -13,8 +13,8 @@ from rookery.core.config.options import (
     Int,
     Kind,
     Option,
-    Reach,
     Table,
+    UpdateMode,
     WordList,
     int32,
 )
@@ -24,7 +24,7 @@ _CLEANER = "the cleaner works in one thread with buffers of its own; the value i
 
 
 def _option(name: str, kind: Kind[object], default: object, why: str) -> Option[object]:
-    return Option(name, kind, default, why, reach=Reach.CLUSTER_WIDE)
+    return Option(name, kind, default, why, reach=UpdateMode.CLUSTER_WIDE)
 
 
 TABLE = Table(

@@ -8,15 +8,15 @@ from rookery.core.config.options import (
     Double,
     Int,
     Option,
-    Reach,
     Settings,
     String,
+    UpdateMode,
     WordList,
     int32,
     options_of,
 )
 
-_DYNAMIC = Reach.CLUSTER_WIDE
+_DYNAMIC = UpdateMode.CLUSTER_WIDE
 
 # --- who this node is -------------------------------------------------------------------------------------
 
@@ -381,21 +381,21 @@ LEADER_REPLICATION_THROTTLED_RATE = Option(
     Int(0),
     LONG_MAX,
     "Bytes per second that throttled replicas fetch from this broker while they are out of sync.",
-    reach=Reach.PER_BROKER,
+    reach=UpdateMode.PER_BROKER,
 )
 FOLLOWER_REPLICATION_THROTTLED_RATE = Option(
     "follower.replication.throttled.rate",
     Int(0),
     LONG_MAX,
     "Bytes per second that this broker fetches for its throttled replicas while they are out of sync.",
-    reach=Reach.PER_BROKER,
+    reach=UpdateMode.PER_BROKER,
 )
 REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND = Option(
     "replica.alter.log.dirs.io.max.bytes.per.second",
     Int(0),
     LONG_MAX,
     "Kept for Kafka's tools, which reset it after a move: replicas do not move between directories.",
-    reach=Reach.PER_BROKER,
+    reach=UpdateMode.PER_BROKER,
 )
 REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Option(
     "replica.high.watermark.checkpoint.interval.ms",
@@ -563,6 +563,14 @@ METRICS_MAX_PARTITIONS = Option(
     int32(0),
     10_000,
     "Maximum number of partitions exported one by one; rookery_metrics_left_out counts the rest.",
+)
+
+METRICS_HIDE_NAMES = Option(
+    "rookery.metrics.hide.names",
+    Boolean(),
+    False,
+    "Metrics show groups, users and client ids as short digests of their names: whoever may scrape them need not know "
+    "the names, and alerts work as before.",
 )
 
 TABLE = security.NodeTable(

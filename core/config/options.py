@@ -152,7 +152,7 @@ class WordList:
         return f"{what}, separated by commas, is needed" + (", not empty" if self.at_least else "")
 
 
-class Reach(IntEnum):
+class UpdateMode(IntEnum):
     """Whether a change needs a restart, as Kafka names it."""
 
     READ_ONLY = 0
@@ -168,7 +168,7 @@ class Option(Generic[T_co]):
     kind: Kind[T_co]
     default: T_co
     doc: str
-    reach: Reach = Reach.READ_ONLY
+    reach: UpdateMode = UpdateMode.READ_ONLY
     synonyms: tuple[str, ...] = ()
     """Other keys that set the same thing, most important first (for topic options: the broker's keys)."""
     nullable: bool = False

@@ -17,10 +17,10 @@ from rookery.core.config.options import (
     Int,
     Option,
     Password,
-    Reach,
     Settings,
     String,
     Table,
+    UpdateMode,
     WordList,
     as_text,
     int32,
@@ -30,9 +30,10 @@ T = TypeVar("T")
 
 PREFIX = "listener.name."
 GUARDED = (
-    "ssl.", "sasl.", PREFIX, "listener.security.", "security.", "authorizer.", "super.", "principal.", "delegation."
+    "ssl.", "sasl.", PREFIX, "listener.security.", "security.", "authorizer.", "super.", "principal.", "delegation.",
+    "rookery.http.",
 )  # fmt: skip
-"""Unknown keys that begin so stop the start."""
+"""Unknown keys that begin so, in small letters or large ones, stop the start."""
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 NO_GSSAPI = "GSSAPI (Kerberos) is not supported: name PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
 
@@ -370,7 +371,7 @@ class NodeTable(Table):
         found = listener_key(name)
         if found is None:
             return super().__getitem__(name)
-        reach = Reach.PER_BROKER if found.option.name in _DYNAMIC else Reach.READ_ONLY
+        reach = UpdateMode.PER_BROKER if found.option.name in _DYNAMIC else UpdateMode.READ_ONLY
         return replace(found.option, name=name, reach=reach)
 
 
@@ -426,7 +427,7 @@ _REMEDIES_BY_PREFIX: Mapping[str, str] = {
 
 def refusal(key: str) -> str | None:
     """Why a key that is not in the table stops the start, and what to do; None if it may be passed over."""
-    if not key.startswith(GUARDED):
+    if not key.lower().startswith(GUARDED):
         return None
     bare = key
     if key.startswith(PREFIX):

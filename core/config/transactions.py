@@ -1,13 +1,13 @@
 """Options of transactions, as a node's configuration has them."""
 
-from rookery.core.config.options import Boolean, Option, Reach, int32
+from rookery.core.config.options import Boolean, Option, UpdateMode, int32
 
 PARTITION_VERIFICATION_ENABLE = Option(
     "transaction.partition.verification.enable",
     Boolean(),
     True,
     "Ask the coordinator before the first batch of a transaction is written to a partition.",
-    reach=Reach.CLUSTER_WIDE,
+    reach=UpdateMode.CLUSTER_WIDE,
 )
 ADD_PARTITIONS_RETRY_BACKOFF_MS = Option(
     "add.partitions.to.txn.retry.backoff.ms",

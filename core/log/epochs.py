@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rookery.core.disk import Disk
 from rookery.core.log import names
 from rookery.core.log.checkpoints import CheckpointDamaged, decode_lines, encode_lines, parse_number
-from rookery.core.log.errors import LogDirFailed
+from rookery.core.log.errors import LogCorrupt, LogDirFailed
 from rookery.core.log.segment import Segment
 from rookery.core.wire.batch import BatchHeader
 
@@ -163,6 +163,14 @@ def read_epochs(disk: Disk, folder: str, segments: list[Segment], start: int, en
 def note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
     if header.partition_leader_epoch > epochs.latest_epoch:
         epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+
+def confirmed(epochs: LeaderEpochs, segments: list[Segment], end: int) -> bool:
+    """Whether the batches before `end` have the epochs that are said."""
+    try:
+        return _agrees(epochs, segments, segments[0].base_offset, end)
+    except LogCorrupt:
+        return False
 
 
 def _agrees(epochs: LeaderEpochs, segments: list[Segment], start: int, end: int) -> bool:

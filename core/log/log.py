@@ -21,7 +21,7 @@ from rookery.core.log.epochs import LeaderEpochs, encode_epochs, note_epoch, rea
 from rookery.core.log.errors import LogClosed, LogCorrupt, LogDirFailed
 from rookery.core.log.flush import FlushJob
 from rookery.core.log.recovery import Found, mark_sparse, open_segments
-from rookery.core.log.scan import check_stored, checked_batches
+from rookery.core.log.scan import MAX_RELATIVE_OFFSET, check_stored, checked_batches
 from rookery.core.log.segment import LogConfig, Segment
 from rookery.core.log.swap import swap_in
 from rookery.core.log.timestamps import LATEST, LookUp, TimestampOffset, find, look_up
@@ -216,7 +216,10 @@ class Log:
         batches = validate_replica_batches(buf, self.end_offset)
         if not self.sparse and has_gap(batches, self.end_offset):
             self._set_sparse()
-        active, limit = self.active, self.config.segment_bytes
+        active, limit = self.segments[-1], self.config.segment_bytes
+        fits = active.size + len(buf) <= limit
+        if fits and batches and batches[-1][1].last_offset - active.base_offset <= MAX_RELATIVE_OFFSET:
+            return self._append(buf, batches, now_ms)  # as nearly always
         done: list[Appended] = []
         stretches = runs(batches, len(buf), active.base_offset, self.end_offset, limit - active.size, limit)
         for start, stop in stretches:

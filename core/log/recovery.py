@@ -6,7 +6,7 @@ from itertools import pairwise
 from rookery.core.disk import Disk
 from rookery.core.event_logging import get_logger
 from rookery.core.log import names
-from rookery.core.log.epochs import LeaderEpochs, checkpointed_epochs, note_epoch
+from rookery.core.log.epochs import LeaderEpochs, checkpointed_epochs, confirmed, note_epoch
 from rookery.core.log.errors import LogCorrupt, LogDirFailed
 from rookery.core.log.scan import MAX_RELATIVE_OFFSET, Invalid, dense, verified
 from rookery.core.log.scrub import check_closed
@@ -126,11 +126,12 @@ def _first_beyond(segments: list[Segment], point: int) -> int:
 
 def _recovered(
     disk: Disk, folder: str, segments: list[Segment], first: int, recovery_point: int | None, sparse: bool
-) -> tuple[LeaderEpochs, bool]:
+) -> tuple[LeaderEpochs | None, bool]:
     """Check every segment that reaches beyond the recovery point; cut the log at the first invalid batch.
 
     Nothing is changed on disk before it is clear that all damage lies in what was not durable. Gaps there are
     accepted, because batches that a leader sent after compaction have some; the result reports whether there are any.
+    No epochs are returned where those of the segments before are not known: `Log.epochs` reads them from the batches.
     """
     point = recovery_point or 0
     dense_below = 0 if sparse else point
@@ -154,7 +155,8 @@ def _recovered(
             break
         _save_indexes(disk, segment)
     epochs.changed = True
-    return epochs, gaps
+    known = trusted == 0 or (checkpointed is not None and confirmed(epochs, segments, segments[trusted].base_offset))
+    return epochs if known else None, gaps
 
 
 def _scanned(

@@ -60,8 +60,8 @@ class Segment:
 
     __slots__ = (
         "_disk", "_file", "_first_timestamp", "_folder", "_index", "_interval", "_max_timestamp", "_next_offset",
-        "_offset_of_max", "_resume_offset", "_resume_position", "_times", "_unindexed",
-        "base_offset", "created_ms", "damage", "index_bytes", "jitter_ms", "on_open", "size", "sparse",
+        "_offset_of_max", "_read_offset", "_read_position", "_resume_offset", "_resume_position", "_times",
+        "_unindexed", "base_offset", "created_ms", "damage", "index_bytes", "jitter_ms", "on_open", "size", "sparse",
     )  # fmt: skip
 
     def __init__(
@@ -76,7 +76,8 @@ class Segment:
         self._next_offset = base_offset if size == 0 else _NOWHERE
         self._first_timestamp: int | None = None
         self._unindexed = 0
-        self._resume_offset = self._resume_position = _NOWHERE
+        self._read_offset = self._read_position = _NOWHERE  # where the last read began
+        self._resume_offset = self._resume_position = _NOWHERE  # and ended
         self.base_offset = base_offset
         self.size = size
         self.on_open: Callable[[Segment], None] = _belongs_to_nobody
@@ -121,6 +122,8 @@ class Segment:
             self.on_open(self)
             try:
                 self._file = self._disk.open(self.log_path)
+            except FileNotFoundError as error:  # of this partition alone: the disk works
+                raise LogCorrupt(self.log_path, 0, "the file is gone") from error
             except OSError as error:
                 raise LogDirFailed("opening", self.log_path, error) from error
         return self._file
@@ -261,7 +264,7 @@ class Segment:
         self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
         self._unindexed, self._next_offset, self.index_bytes = 0, self.base_offset, 0
         self._max_timestamp, self._offset_of_max = NO_TIMESTAMP, self.base_offset
-        self._resume_offset = _NOWHERE
+        self._read_offset = self._resume_offset = _NOWHERE
 
     def note(self, position: int, header: BatchHeader) -> None:
         """Take one more batch into account."""
@@ -357,7 +360,12 @@ class Segment:
         Raises `LogCorrupt` where that batch is missing. A gap further on is met by the next read; the index, which
         is checked against the batches, shows that nothing was taken out in between.
         """
-        position = self._resume_position if offset == self._resume_offset else self.seek(offset)
+        if offset == self._resume_offset:
+            position = self._resume_position
+        elif offset == self._read_offset:  # another follower, a moment later
+            position = self._read_position
+        else:
+            position = self.seek(offset)
         if position >= self.size:
             return None
         chunk = self._pread(max(min(max_bytes, self.size - position), HEADER_SIZE), position)
@@ -369,6 +377,7 @@ class Segment:
             if base + delta < upper:
                 chunk = self._pread(size + LENGTH_END, position)
                 length, next_offset = len(chunk), base + delta + 1
+        self._read_offset, self._read_position = offset, position
         self._resume_offset, self._resume_position = next_offset, position + length
         return Extent(chunk if length == len(chunk) else memoryview(chunk)[:length], position, next_offset)
 
@@ -458,7 +467,7 @@ class Segment:
         except OSError as error:
             raise LogDirFailed("truncating", self.log_path, error) from error
         self.size = position
-        self._resume_offset = _NOWHERE
+        self._read_offset = self._resume_offset = _NOWHERE
         if position == 0:
             self._first_timestamp = None
 
@@ -500,7 +509,7 @@ class Segment:
             self._file.close()
             self._file = None
         self._index = self._times = None
-        self._resume_offset = _NOWHERE
+        self._read_offset = self._resume_offset = _NOWHERE
 
     def rename_files(self, suffix: str) -> None:
         """Give every file of the segment a further ending."""

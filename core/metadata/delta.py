@@ -410,7 +410,7 @@ class Delta:
     }
 
 
-class Fold:
+class LatestImage:
     """Holds the newest image and moves only forward: what it has seen is passed over. Raises RecordError or
     UnsupportedLevelError where the cluster has moved on to what `release` does not understand."""
 

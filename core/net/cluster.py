@@ -192,8 +192,9 @@ class Cluster:
         )
         received = metadata_of(response)
         known = {} if topics is None else {n: t for n, t in self.view.topics.items() if n not in received.errors}
+        newest = {name: _newest(self.view.topics.get(name), topic) for name, topic in received.topics.items()}
         self.view = ClusterMetadata(
-            received.cluster_id, received.controller_id, received.nodes, {**known, **received.topics}, received.errors
+            received.cluster_id, received.controller_id, received.nodes, {**known, **newest}, received.errors
         )
         return self.view
 
@@ -315,6 +316,20 @@ class Cluster:
                     raise
                 self.on_retry(error)
             await asyncio.sleep(RETRY_PAUSE_S)
+
+
+def _newest(known: TopicView | None, received: TopicView) -> TopicView:
+    """A topic as received, but for partitions of which a later leader is known: a node that is cut off from the others
+    goes on naming the leader before."""
+    if known is None or known.id != received.id:
+        return received
+    partitions = {
+        index: later
+        if (later := known.partitions.get(index)) is not None and later.leader_epoch > view.leader_epoch >= 0
+        else view
+        for index, view in received.partitions.items()
+    }
+    return TopicView(received.name, received.id, received.internal, partitions)
 
 
 def _only(answer: FindCoordinatorResponse) -> Coordinator:

@@ -79,6 +79,12 @@ class Connection(asyncio.BufferedProtocol):
         """The range the node serves, by API key."""
         return self._conversation.versions
 
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """What the node's certificate says, as of `ssl.SSLSocket.getpeercert`; empty without TLS, or unchecked."""
+        tls = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
+        return (tls.getpeercert() if tls is not None else None) or {}
+
     def version_for(self, api: Api[Any, Any], at_most: int | None = None) -> int:
         """The highest version that both sides speak."""
         return self._conversation.version_for(api, at_most)

@@ -27,6 +27,9 @@ RECONNECT_MS = (100, 500)
 CONNECT_MS = 2_000
 """How long an attempt may take until the peer says its first word; gRPC calls it the shortest pause, and gives an
 attempt no more than that. On a busy machine or a long way a handshake takes its time."""
+HANDSHAKE_MS = 10_000
+"""How long a server waits for the handshake of a connection; gRPC alone would wait two minutes, and every connection
+that says nothing holds a file."""
 LOOKUP_MS = 500
 """The shortest time between two lookups of a peer's name: a container may come back at another address."""
 
@@ -61,6 +64,7 @@ def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
 def server_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
     return [
         *_shared(message_bytes_max, SERVER_KEEPALIVE_MS),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
         ("grpc.http2.max_ping_strikes", 0),
         ("grpc.so_reuseport", 0),  # a second process on the port must fail, not share it

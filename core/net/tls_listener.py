@@ -3,6 +3,9 @@
 `loop.create_server(ssl=...)` shakes hands first, with one context for ever, and reports a connection only then. Here a
 connection is accepted plain, `TlsDoor.admit` decides whether it may go on, and the handshake, with the context of that
 moment, is a task with a deadline.
+
+A handshake costs milliseconds of the loop's time, so they take turns: one begins in each pass of the loop, and only
+when its client has said something. However many come at once, whoever is connected is served in between.
 """
 
 import asyncio
@@ -17,6 +20,10 @@ from rookery.core.event_logging import get_logger
 _log = get_logger("net.tls")
 ACCEPT_PAUSE_S = 0.1
 """After an accept that failed for lack of files or memory."""
+
+LEAST_S = 0.01
+CLOSE_S = 2.0
+"""For handshakes that are given up when the listener closes."""
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
@@ -51,7 +58,7 @@ class Handshake:
 
     def give_up(self) -> None:
         """End it and the connection. If it succeeds at this very moment it is done, not failed: its protocol has
-        the connection already, and hears of its loss."""
+        the connection already, and is informed of its loss."""
         self.given_up = True
         with suppress(OSError):
             self._accepted.shutdown(socket.SHUT_RDWR)
@@ -66,6 +73,7 @@ class TlsListening:
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._handshakes: dict[asyncio.Task[None], tuple[socket.socket, Handshake]] = {}
+        self._turn = asyncio.Lock()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -89,6 +97,12 @@ class TlsListening:
 
     async def close(self) -> None:
         """Take nobody in any more; handshakes under way end, connections stay."""
+        for accepting in self._accepting:
+            accepting.cancel()
+        for _, handshake in list(self._handshakes.values()):
+            handshake.give_up()
+        if self._handshakes:
+            await asyncio.wait(self._handshakes, timeout=CLOSE_S)
         tasks = [*self._accepting, *self._handshakes]
         for task in tasks:
             task.cancel()
@@ -132,17 +146,34 @@ class TlsListening:
 
     async def _shake_hands(self, accepted: socket.socket, handshake: Handshake) -> None:
         door, loop = self._door, asyncio.get_running_loop()
+        deadline = loop.time() + door.handshake_timeout_s
         try:
             with suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            async with asyncio.timeout_at(deadline):
+                await _readable(accepted)
+                async with self._turn:
+                    await asyncio.sleep(0)
+            left_s = max(deadline - loop.time(), LEAST_S)
             await loop.connect_accepted_socket(
-                self._factory, accepted, ssl=door.context, ssl_handshake_timeout=door.handshake_timeout_s
+                self._factory, accepted, ssl=door.context, ssl_handshake_timeout=left_s
             )
         except Exception as error:
             accepted.close()
             door.failed(handshake, None if handshake.given_up else error)
         else:
             door.done(handshake)
+
+
+async def _readable(accepted: socket.socket) -> None:
+    """Until there is something to read, or the connection has ended."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(accepted, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(accepted)
 
 
 def _listen(

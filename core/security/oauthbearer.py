@@ -73,7 +73,7 @@ class UnknownKeyError(TokenError):
         self.key_id = key_id
 
 
-# --- JSON and base64, of strangers ----------------------------------------------------------------------------
+# --- JSON and base64 from unauthenticated clients -------------------------------------------------------------
 
 
 def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class Decoys:
     """Credentials of users who do not exist: the same for the same name on every node, and unlike any password's.
 
     `secret` is the cluster's, so that two brokers show the same salt. `shapes` are those of the users who exist, by
-    mechanism: each decoy has one of them, chosen by its name, so that no shape tells whether a user exists.
+    mechanism: each decoy has one of them, chosen by its name, so that no shape shows whether a user exists.
     """
 
     secret: bytes = field(repr=False)

@@ -231,6 +231,8 @@ class SimChannel:
         control, host = self._control, self._address.partition(":")[0]
         here = self._process.host
         await asyncio.sleep(control.network.delay_s(here, host) + control.network.delay_s(host, here))
+        if not control.network.resolves(here, host):
+            raise failure(grpc.StatusCode.UNAVAILABLE, f"DNS resolution failed for {self._address}")
         server = control.servers.get(self._address)
         silent = not control.network.linked(here, host) or (server is not None and server.process.paused)
         if silent:

@@ -6,6 +6,7 @@ and its peers learn of it when it is back.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
 from random import Random
 from typing import Any, Generic, TypeVar
@@ -116,6 +117,7 @@ class SimNetwork(Links[str]):
         self._delay_mean_s = delay_mean_s
         self._slow: dict[tuple[str, str], float] = {}
         self._dark: dict[str, None] = {}
+        self._unnamed: dict[str, None] = {}
         self._last_port = 50_000
         self._ends: dict[SimTransport, None] = {}
         self.listeners: dict[Address, tuple[ProtocolFactory, Process]] = {}
@@ -131,10 +133,18 @@ class SimNetwork(Links[str]):
     def slow(self, source: str, target: str, delay_s: float) -> None:
         self._slow[source, target] = delay_s
 
+    def forget_name(self, host: str) -> None:
+        """Nobody else can resolve its name: connections stay, but no new one is made to it."""
+        self._unnamed[host] = None
+
+    def resolves(self, source: str, target: str) -> bool:
+        return source == target or target not in self._unnamed
+
     def heal(self) -> None:
-        """All links are whole and quick again."""
+        """All links are whole and quick again, and names are known."""
         super().heal()
         self._slow.clear()
+        self._unnamed.clear()
         for end in [end for end in self._ends if end.waiting]:
             if not self._dark_between(end):
                 self._pass_on(end)
@@ -190,6 +200,8 @@ class SimNetwork(Links[str]):
     async def connect(self, process: Process, factory: ProtocolFactory, address: Address) -> asyncio.Transport:
         host = address[0]
         await asyncio.sleep(self.delay_s(process.host, host) + self.delay_s(host, process.host))
+        if not self.resolves(process.host, host):
+            raise socket.gaierror(socket.EAI_NONAME, f"the name {host} is not known")
         if not self.linked(process.host, host):
             await asyncio.sleep(NEVER_S)
         found = self.listeners.get(address)

@@ -4,6 +4,7 @@ from typing import Generic, TypeVar
 
 from rookery.core.wire.message import Message
 from rookery.core.wire.primitives import Buffer
+from rookery.core.wire.reader import compile_request_reader
 from rookery.core.wire.schema import Struct
 
 Request = TypeVar("Request", bound=Struct)
@@ -24,7 +25,7 @@ class Api(Generic[Request, Response]):
         self, key: int, name: str, request: type[Request], response: type[Response],
         versions: str, flexible: str = "",
     ) -> None:
-        requests = Message(f"{name} request", request, versions, flexible)
+        requests = Message(f"{name} request", request, versions, flexible, read=compile_request_reader)
         responses = Message(f"{name} response", response, versions, flexible)
         self.key = key
         self.name = name

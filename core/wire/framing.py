@@ -58,6 +58,12 @@ class FrameReader:
         if self._start == self._filled and len(self._buffer) > self._read_size:
             self._replace(self._read_size)
 
+    def drop(self) -> None:
+        """Nothing more will come: give all memory back."""
+        self._buffer = bytearray(0)
+        self._view = memoryview(self._buffer)
+        self._start = self._filled = 0
+
     def get_buffer(self) -> memoryview:
         """Room for at least one more byte; ends the life of the frames given out before."""
         if self._start == self._filled:
@@ -79,7 +85,7 @@ class FrameReader:
         while self._filled - self._start >= 4:
             (size,) = _SIZE.unpack_from(self._buffer, self._start)
             if not 0 <= size <= self.limit:
-                raise WireError(f"frame of {size} bytes refused: sizes go from 0 to {self.limit}")
+                raise WireError(f"frame of {size} bytes refused: sizes go from 0 to {self.limit}{_guess(size)}")
             begin = self._start + 4
             if self._filled - begin < size:
                 return
@@ -109,3 +115,13 @@ class FrameReader:
         self._view = memoryview(self._buffer)
         self._view[: len(waiting)] = waiting
         self._start, self._filled = 0, len(waiting)
+
+
+def _guess(size: int) -> str:
+    """What the four bytes of a size that cannot be are likely to begin, for who has to find out."""
+    first = size.to_bytes(4, "big", signed=True)
+    if first.startswith(b"\x16\x03"):
+        return "; this is how TLS begins: the client has SSL or SASL_SSL, the listener has not"
+    if first in (b"GET ", b"POST", b"HEAD", b"PUT ", b"PRI "):
+        return "; this is how HTTP begins"
+    return ""

@@ -18,12 +18,14 @@ class Message(Generic[Value]):
     `readers` and `writers` give the compiled function for a version.
     """
 
-    def __init__(self, name: str, struct: type[Value], versions: str, flexible: str = "") -> None:
+    def __init__(
+        self, name: str, struct: type[Value], versions: str, flexible: str = "", *, read: Compile = compile_reader
+    ) -> None:
         self.name = name
         self.struct = struct
         self.min_version, self.max_version = Versions.parse(versions)
         self.flexible_from: int | None = Versions.parse(flexible).first if flexible else None
-        self.readers = _Codecs(self, compile_reader)
+        self.readers = _Codecs(self, read)
         self.writers = _Codecs(self, compile_writer)
 
     def flexible(self, version: int) -> bool:

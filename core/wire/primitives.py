@@ -73,10 +73,16 @@ def _large_uvarint(buf: Buffer, pos: int, value: int) -> tuple[int, int]:
     return value | fifth << 28, pos + 2
 
 
+TAGS_MAX = 1000
+"""Of one struct. Each costs a turn in Python, and no client has more than a few."""
+
+
 def skip_tags(buf: Buffer, pos: int, count: int) -> int:
     """Step over tagged fields nobody here knows; `count` is the first byte of their number, read already."""
     if count > 0x7F:
         count, pos = finish_uvarint(buf, pos, count)
+    if count > TAGS_MAX:
+        raise WireError(f"{count} tagged fields announced at byte {pos}: {TAGS_MAX} may be")
     end = len(buf)
     if count > (end - pos) >> 1:
         raise WireError(f"{count} tagged fields announced at byte {pos} where {end - pos} bytes remain")

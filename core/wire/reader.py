@@ -3,6 +3,7 @@
 Neighbouring fields of fixed size are unpacked together, and the first byte of a length, of an array's count
 or of the tags' count rides along. Nothing is taken on trust: a length or count is compared with the bytes
 that remain before anything is sliced or looped over, because Python slices run past the end in silence.
+In requests the elements of all arrays are counted, too: bytes alone do not say what they cost.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 
 from rookery.core.wire.primitives import (
     SHORT,
+    TAGS_MAX,
     WireError,
     bytes_at,
     compact_bytes,
@@ -25,6 +27,10 @@ from rookery.core.wire.schema import Array, Field, Records, Scalar, String, Stru
 from rookery.core.wire.source import Source
 
 Decode = Callable[..., Any]
+
+ELEMENTS_MAX = 200_000
+"""Of all arrays of one request together. An element of three bytes becomes an object of a hundred, and costs time that
+other clients wait for; a large follower names some thousands of partitions."""
 
 _SIZES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}
 _NAMES = {
@@ -44,7 +50,12 @@ _NAMES = {
 
 def compile_reader(title: str, cls: type[Struct], version: int, flexible: bool) -> Decode:
     """A function `(buf, pos=0) -> cls` for this version."""
-    return _Reader(title, version, flexible).compile(cls)
+    return _Reader(title, version, flexible, bounded=False).compile(cls)
+
+
+def compile_request_reader(title: str, cls: type[Struct], version: int, flexible: bool) -> Decode:
+    """The same for what strangers send: at most `ELEMENTS_MAX` elements in all arrays together."""
+    return _Reader(title, version, flexible, bounded=True).compile(cls)
 
 
 def smallest(kind: Any, version: int, flexible: bool) -> int:
@@ -64,8 +75,9 @@ def smallest(kind: Any, version: int, flexible: bool) -> int:
 
 
 class _Reader:
-    def __init__(self, title: str, version: int, flexible: bool) -> None:
+    def __init__(self, title: str, version: int, flexible: bool, *, bounded: bool) -> None:
         self.title = title
+        self.bounded = bounded
         self.version = version
         self.flexible = flexible
         self.out = Source(_NAMES)
@@ -80,6 +92,8 @@ class _Reader:
             out.line(f"return {self.struct(cls)}")
             if any(" end" in line for line in out.lines):
                 out.lines.insert(start, "        end = len(buf)")
+            if any("left -=" in line for line in out.lines):
+                out.lines.insert(start, f"        left = {ELEMENTS_MAX}")
         with out.block("except (LayoutError, IndexError, UnicodeDecodeError) as error:"):
             out.line(f"raise WireError(f'malformed {self.title}: {{error}}') from error")
         return out.compile(self.title, "def decode(buf, p=0):")
@@ -239,11 +253,19 @@ class _Reader:
             out.line(f"n = {n}")
             with out.block(f"if n * {least} > end - p:"):
                 out.line(f"raise WireError(f'{self.title}: {{n}} of {where}, {{end - p}} bytes remain')")
+            self.count("n")
             if isinstance(kind.of, Scalar):
                 self.scalars(name, kind.of)
             else:
                 self.elements(name, kind.of, where)
         return name
+
+    def count(self, number: str) -> None:
+        """Code that counts elements, and refuses too many."""
+        if self.bounded:
+            self.out.line(f"left -= {number}")
+            with self.out.block("if left < 0:"):
+                self.out.line(f"raise WireError('{self.title}: more than {ELEMENTS_MAX} elements')")
 
     def scalars(self, name: str, kind: Scalar) -> None:
         out = self.out
@@ -275,6 +297,7 @@ class _Reader:
         for name, declared in tagged.items():
             out.line(f"{values[name]} = {self.constant(declared)}")
         with out.block(f"if {t}:"):
+            self.count(t)
             if tagged:
                 self.known_tags(t, tagged, values, cls)
             else:
@@ -284,7 +307,7 @@ class _Reader:
         out = self.out
         tag, stop = out.fresh("tag"), out.fresh("stop")
         out.line(f"if {t} > 127: {t}, p = finish(buf, p, {t})")
-        with out.block(f"if {t} * 2 > end - p:"):
+        with out.block(f"if {t} * 2 > end - p or {t} > {TAGS_MAX}:"):
             out.line(f"raise WireError(f'{self.title}: {{{t}}} tagged fields, {{end - p}} bytes remain')")
         with out.block(f"for _ in range({t}):"):
             out.line(f"{tag}, p = varint(buf, p)")

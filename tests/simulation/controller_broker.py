@@ -8,7 +8,7 @@ from uuid import UUID
 
 from rookery.core.errors import StaleBrokerEpochError
 from rookery.core.metadata import requests as q
-from rookery.core.metadata.delta import Fold
+from rookery.core.metadata.delta import LatestImage
 from rookery.core.metadata.features import SUPPORTED
 from rookery.core.metadata.image import Endpoint, Image, LeaderRecoveryState
 
@@ -33,7 +33,7 @@ class Broker:
         self.epoch = -1
         self.fenced = True
         self.marker = -1
-        self.view = Fold()
+        self.view = LatestImage()
         self.delivered = 0
         self.connected_to: tuple[int, int] | None = None
         self._busy = False
@@ -52,7 +52,7 @@ class Broker:
         self._lives += 1
         self.alive, self.paused, self.stopping, self.fenced = True, False, False, True
         self.epoch = -1
-        self.view, self.delivered = Fold(), 0
+        self.view, self.delivered = LatestImage(), 0
         self.connected_to = None
         self._busy = False
         self.well_since = float("inf")

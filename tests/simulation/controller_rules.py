@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from rookery.controller.state.defaults import Defaults, rules_of
 from rookery.core.metadata import records as r
 from rookery.core.metadata.codec import decode
-from rookery.core.metadata.delta import Fold
+from rookery.core.metadata.delta import LatestImage
 from rookery.core.metadata.image import EMPTY, Changes, Image, LeaderRecoveryState, Partition, PartitionChange
 from rookery.core.metadata.snapshot import state_hash
 from rookery.core.metadata_log import CommittedBatch
@@ -29,7 +29,7 @@ class Observer:
 
     def __init__(self, defaults: Defaults) -> None:
         self._defaults = defaults
-        self._fold = Fold()
+        self._fold = LatestImage()
         self._hashes: dict[int, str] = {EMPTY.offset: state_hash(EMPTY)}
         self._broker_epochs: set[int] = set()
         self.topic_ids: set[object] = set()

@@ -125,11 +125,18 @@ class Producer(Client):
     async def _go(self) -> None:
         while not self.world.quiet:
             await asyncio.sleep(self.rng.expovariate(1.0) * self.world.swarm.produce_s)
+            await self._rest()
             if not self.world.quiet:
                 self.idle = False
                 await self._send_some()
                 self.idle = True
         self.close()
+
+    async def _rest(self) -> None:
+        """Now and then, where that is soon: for so long that partitions forget this producer, which then goes on."""
+        plan = self.world.swarm.expiry
+        if plan is not None and self.rng.random() < 0.01:
+            await asyncio.sleep((plan.producers_ms + plan.check_ms) / 1000 * (0.5 + self.rng.random()))
 
     async def _send_some(self) -> None:
         view = self.view()
@@ -231,6 +238,11 @@ class Producer(Client):
             self._sequences.pop(batch.place, None)
             return True
         batch.unsure = batch.unsure or code != ErrorCode.NOT_ENOUGH_REPLICAS
+        plan = world.swarm.expiry
+        if plan is not None and world.loop.time() - batch.since > plan.delivery_s:
+            self._sequences.pop(batch.place, None)  # nobody knows what became of it
+            world.oracles.count("given up")
+            return True
         if code in FORGOTTEN:
             recreated = len(world.oracles.names.get(batch.place.topic, ())) > 1
             excused = world.oracles.lossy(batch.place) or recreated

@@ -44,6 +44,16 @@ class Commits:
         self._answered: dict[int, float] = {}
         self._unsure: dict[Key, dict[int, None]] = {}
         """Commits without an answer: they may be carried out later than others."""
+        self._alive: dict[str, float] = {}
+
+    def alive(self, group: str, at: float) -> None:
+        """A request of a member that was sent then was answered as that of a member. Before it the group may have been
+        empty for so long that its offsets expired."""
+        plan, before = self._world.swarm.expiry, self._alive.get(group, at)
+        if plan is not None and plan.offsets_ms and at - before > plan.kept_s:
+            self._world.oracles.count("groups that rested")
+            self.acked = {key: known for key, known in self.acked.items() if key[0] != group}
+        self._alive[group] = max(before, at)
 
     def begin(self, key: Key) -> int:
         value = next(self._numbers)
@@ -92,6 +102,7 @@ class Member(Client):
         self._share: list[tuple[str, int]] = []
         self.stable_since: float | None = None
         self._silences_s: tuple[float, ...] = (0.0,)
+        self._sent_at = 0.0
         self._answered_at = 0.0
         self._joined_at: tuple[int, ...] = ()
         self.stopped = False
@@ -100,10 +111,13 @@ class Member(Client):
         self.run(self._go())
 
     async def _go(self) -> None:
-        pace = 10.0 if self.world.swarm.days else 1.0
+        pace, plan = 10.0 if self.world.swarm.days else 1.0, self.world.swarm.expiry
         while not self.stopped:
             try:
-                if self._generation < 0:
+                if plan is not None and plan.rests(self.world.loop.time()) and not self.world.quiet:
+                    if self._member_id:
+                        await self._leave()
+                elif self._generation < 0:
                     await self._join()
                 else:
                     await self._work()
@@ -126,7 +140,7 @@ class Member(Client):
             await self._find()
         if self._coordinator < 0:
             raise OSError("no coordinator")
-        sent_at = self.world.loop.time()
+        self._sent_at = sent_at = self.world.loop.time()
         answer = await self.ask(self._coordinator, api, version, request, timeout_s)
         self._silences_s = (*self._silences_s[-2:], sent_at - self._answered_at)
         self._answered_at = self.world.loop.time()
@@ -197,6 +211,7 @@ class Member(Client):
         synced = await self._to_coordinator(SYNC_GROUP, 3, sync, 2 * self.session_ms / 1000 + 5)
         if self._judge(synced.error_code):
             self._generation = joined.generation_id
+            self._commits.alive(self._group, self._sent_at)
             self._share = [(topic, index) for topic, index in json.loads(bytes(synced.assignment) or b"[]")]
             self.stable_since = self.world.loop.time()
             self.world.oracles.count("joined")
@@ -216,6 +231,7 @@ class Member(Client):
         answer = await self._to_coordinator(HEARTBEAT, 3, request)
         if not self._judge(answer.error_code):
             return
+        self._commits.alive(self._group, self._sent_at)
         self.stable_since = self.stable_since or self.world.loop.time()
         if not self._share:
             return
@@ -238,6 +254,7 @@ class Member(Client):
         answer = await self._to_coordinator(OFFSET_COMMIT, 7, request)
         self._commits.answered(key, value)
         if self._judge(answer.topics[0].partitions[0].error_code):
+            self._commits.alive(self._group, self._sent_at)
             self._commits.committed(key, value, topic_id)
             self.world.oracles.count("committed")
             self.world.trace("committed", self._group, topic, index, value)

@@ -370,15 +370,25 @@ def node_settings(world: World, node_id: int) -> Settings:
             "transaction.state.log.min.isr": 2,
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
         }
-    if swarm.consumers is not None:
-        session_ms, heartbeat_ms = swarm.consumers.session_ms, swarm.consumers.heartbeat_ms
+    groups = swarm.consumers or swarm.own
+    if swarm.own is not None:
+        options |= {
+            "transaction.state.log.num.partitions": 2,
+            "transaction.state.log.replication.factor": min(3, len(swarm.brokers)),
+            "transaction.state.log.min.isr": 2,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+        }
+    if groups is not None:
+        session_ms, heartbeat_ms = groups.session_ms, groups.heartbeat_ms
         options |= {
             "group.consumer.min.session.timeout.ms": session_ms,
             "group.consumer.session.timeout.ms": session_ms,
             "group.consumer.min.heartbeat.interval.ms": heartbeat_ms,
             "group.consumer.heartbeat.interval.ms": heartbeat_ms,
-            "group.consumer.assignment.interval.ms": swarm.consumers.assignment_ms,
+            "group.consumer.assignment.interval.ms": 0 if swarm.consumers is None else swarm.consumers.assignment_ms,
         }
+    if swarm.expiry is not None:
+        options |= swarm.expiry.options
     if voter:
         options["controller.quorum.voters"] = voters
     return Settings(keys.TABLE).having({key: str(value) for key, value in options.items()})

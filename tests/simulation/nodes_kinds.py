@@ -8,10 +8,12 @@ from random import Random
 from tests.simulation.nodes_swarm import (
     DISK_FAULTS,
     ConsumerPlan,
+    OwnPlan,
     Swarm,
     TopicPlan,
     TransactionPlan,
     draw,
+    draw_expiry,
     draw_more,
 )
 
@@ -25,6 +27,7 @@ EPOCHS = 32766
 def draw_nodes(seed: int, *, minutes: bool = False) -> Swarm:
     swarm = draw(Random(f"{seed} nodes"), minutes=minutes)
     draw_more(Random(f"{seed} more"), swarm)
+    draw_expiry(Random(f"{seed} expiry"), swarm, offsets=True)
     return swarm
 
 
@@ -66,6 +69,7 @@ def draw_all_transactions(seed: int) -> Swarm:
         )
         if swarm.transactions.scratch:
             swarm.work["renew_scratch"] = rng.choice((1.0, 3.0))
+    draw_expiry(Random(f"{seed} expiring transactions"), swarm, offsets=False)
     return swarm
 
 
@@ -86,6 +90,26 @@ def draw_consumers(seed: int) -> Swarm:
         heartbeat_ms=rng.choice((200, 400)),
         assignment_ms=rng.choice((0, 0, 500)),
         repeats=rng.choice((0.0, 0.1, 0.3)),
+    )
+    return swarm
+
+
+def draw_own(seed: int) -> Swarm:
+    """Programs that use the Python client."""
+    rng = Random(f"{seed} own clients")
+    swarm = _of_clients(rng)
+    swarm.duration_s = rng.choice((10.0, 15.0))
+    swarm.own = OwnPlan(
+        writers=rng.choice((1, 2)),
+        members=rng.choice((1, 2, 3)),
+        processors=rng.choice((0, 1, 2)),
+        partitions=rng.choice((1, 2, 3)),
+        protocol=rng.choice(("consumer", "consumer", "range", "cooperative-sticky")),
+        session_ms=rng.choice((3000, 6000)),
+        heartbeat_ms=rng.choice((200, 500)),
+        pause_s=rng.choice((0.1, 0.2, 0.5)),
+        crash_s=rng.choice((2.0, 6.0, 60.0)),
+        transaction_timeout_ms=rng.choice((5000, 15_000)),
     )
     return swarm
 
@@ -121,10 +145,12 @@ KINDS: dict[str, Callable[[int], Swarm]] = {
     "nodes": draw_nodes,
     "transactions": draw_all_transactions,
     "consumers": draw_consumers,
+    "clients": draw_own,
 }
 PLAIN: dict[str, Callable[[int], Swarm]] = {
     "nodes": lambda seed: draw(Random(f"{seed} nodes"), minutes=True),
     "transactions": draw_transactions,
     "consumers": draw_consumers,
+    "clients": draw_own,
 }
 """What planted bugs begin with; each adds what it needs."""

@@ -22,14 +22,19 @@ from rookery.controller.raft import storage as raft_storage
 from rookery.core.errors import KafkaError
 from rookery.core.log import LogDirFailed, Segment, recovery
 from rookery.core.log.checkpoints import save_offsets
+from rookery.core.log.epochs import LeaderEpochs, note_epoch
 from rookery.core.log.flush import FlushJob
+from rookery.core.log.names import LEADER_EPOCHS
 from rookery.core.testing.disk import MemoryDisk
 from tests.simulation import (
     nodes_mutants_consumers,
+    nodes_mutants_expiry,
+    nodes_mutants_own,
     nodes_mutants_replication,
     nodes_mutants_transactions,
     nodes_mutants_voters,
 )
+from tests.simulation.nodes_disks import DiskFaults
 from tests.simulation.nodes_planting import BROKEN, LOSS, QUORUM, Mutant
 from tests.simulation.nodes_swarm import DISK_FAULTS, MORE_WORK, Swarm
 
@@ -153,6 +158,28 @@ def _rotten(swarm: Swarm) -> None:
     ]
 
 
+_recovered = recovery._recovered
+_small_files = DiskFaults._small_files
+
+
+def _forgets_epochs(disk: Any, folder: str, segments: Any, first: int, *more: Any) -> Any:
+    """Only those of the segments that are read after a crash are known, unless the checkpoint has the others."""
+    epochs, gaps = _recovered(disk, folder, segments, first, *more)
+    if epochs is None:
+        epochs = LeaderEpochs()
+        for segment in segments[first:]:
+            for _, header in segment.headers(0):
+                note_epoch(epochs, header)
+    return epochs, gaps
+
+
+def _rotten_epochs(swarm: Swarm) -> None:
+    """Leaders change, segments are small and soon durable, and nodes start after a crash without their epochs."""
+    _with("rot_checkpoint", "kill_leader", "isolate", "cut_data", policy="keep", checkpoint_ms=500, groups=0)(swarm)
+    swarm.fault_s, swarm.duration_s = 0.7, 15.0
+    swarm.topics = [replace(plan, segment_bytes=600, min_insync=2, replication_factor=3) for plan in swarm.topics]
+
+
 # --- requests and groups -----------------------------------------------------------------------------------------
 
 
@@ -232,6 +259,16 @@ MUTANTS = (
         _rotten,
     ),
     Mutant(
+        "epochs lost with their checkpoint",
+        "after a crash the epochs of durable segments are forgotten if their checkpoint is gone or damaged",
+        (*LOSS, *BROKEN, "P15"),
+        (
+            (recovery, "_recovered", _forgets_epochs),
+            (DiskFaults, "_small_files", lambda *_: [e for e in _small_files(*_) if e.endswith(LEADER_EPOCHS)]),
+        ),
+        _rotten_epochs,
+    ),
+    Mutant(
         "checkpoints of the topic before",
         "a topic made again under its name is opened by the offsets of the one before",
         (*LOSS, *BROKEN, "P15"),
@@ -305,5 +342,7 @@ MUTANTS = (
     *nodes_mutants_voters.MUTANTS,
     *nodes_mutants_transactions.MUTANTS,
     *nodes_mutants_consumers.MUTANTS,
+    *nodes_mutants_expiry.MUTANTS,
+    *nodes_mutants_own.MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

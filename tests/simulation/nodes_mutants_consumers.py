@@ -10,13 +10,13 @@ from rookery.broker.coordination.commit_queue import CommitQueue
 from rookery.broker.groups.consumer import group as groups
 from rookery.broker.groups.consumer import member as steps
 from rookery.broker.groups.consumer.group import ConsumerGroup
-from rookery.broker.groups.consumer.member import Current, Place, Places
+from rookery.broker.groups.consumer.member import Current, TopicIdPartition, TopicIdPartitions
 from rookery.broker.groups.consumer.stored import Draft, Stored
 from rookery.broker.groups.step import Step
 from tests.simulation.nodes_planting import BROKEN, Mutant
 from tests.simulation.nodes_swarm import Swarm
 
-IsFree = Callable[[Place], bool]
+IsFree = Callable[[TopicIdPartition], bool]
 
 
 def _with(*faults: str, plan: dict[str, Any] | None = None, **settings: Any) -> Callable[[Swarm], None]:
@@ -40,19 +40,19 @@ _reconcile = steps.reconcile
 
 
 def _waits_for_nobody(
-    current: Current, epoch: int, target: Places, owned: Places | None, is_free: IsFree
+    current: Current, epoch: int, target: TopicIdPartitions, owned: TopicIdPartitions | None, is_free: IsFree
 ) -> Current:
     return _reconcile(current, epoch, target, owned, lambda place: True)
 
 
 def _takes_silence_for_letting_go(
-    current: Current, epoch: int, target: Places, owned: Places | None, is_free: IsFree
+    current: Current, epoch: int, target: TopicIdPartitions, owned: TopicIdPartitions | None, is_free: IsFree
 ) -> Current:
     return _reconcile(current, epoch, target, frozenset() if owned is None else owned, is_free)
 
 
 def _forgets_what_is_given_up(
-    current: Current, epoch: int, target: Places, owned: Places | None, is_free: IsFree
+    current: Current, epoch: int, target: TopicIdPartitions, owned: TopicIdPartitions | None, is_free: IsFree
 ) -> Current:
     moved = _reconcile(current, epoch, target, owned, is_free)
     return Current(moved.epoch, moved.previous_epoch, moved.state, moved.assigned)

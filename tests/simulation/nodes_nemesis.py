@@ -232,6 +232,14 @@ class Nemesis:
         self._world.network.slow(one, other, self._rng.choice((0.05, 0.3, 1.0)))
         self._heal_later()
 
+    def lose_name(self) -> None:
+        """The name of a node cannot be resolved, mostly when the others need it: its connections break."""
+        node = self._any()
+        self._world.network.forget_name(node.host)
+        if self._rng.random() < 0.7:
+            self._kill(node)
+        self._heal_later()
+
     # --- disks -----------------------------------------------------------------------------------------------
 
     def _later(self, act: Callable[..., None], *args: object) -> None:

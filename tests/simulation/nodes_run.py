@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -19,10 +20,12 @@ from tests.simulation.controller_rules import Violation
 from tests.simulation.loop import Livelock
 from tests.simulation.nodes_admin import Admin
 from tests.simulation.nodes_clients import Consumer, Failed, Probe, Producer
+from tests.simulation.nodes_expiry import Committer, remembered
 from tests.simulation.nodes_groups import Commits, Member
 from tests.simulation.nodes_kinds import KINDS
 from tests.simulation.nodes_nemesis import Nemesis
 from tests.simulation.nodes_operator import Operator
+from tests.simulation.nodes_own_load import OwnLoad
 from tests.simulation.nodes_progress import Progress
 from tests.simulation.nodes_swarm import Swarm, draw
 from tests.simulation.nodes_transaction_load import TransactionLoad
@@ -60,12 +63,15 @@ class Simulation:
         plan = self.swarm.transactions
         self.transactions = TransactionLoad(self.world, plan, self.world.transactions) if plan is not None else None
         self.group = self.world.group
+        self.own = self.world.own
         self._poll_s = 1.0 if self.swarm.days else 0.1
         self.patience_s = REST_S * (4.0 if self.swarm.days else 1.0)
 
     @property
     def kind(self) -> str:
         """Which of the kinds of seeds this is."""
+        if self.own is not None:
+            return "clients"
         if self.group is not None:
             return "consumers"
         return "transactions" if self.transactions is not None else "nodes"
@@ -136,6 +142,8 @@ class Simulation:
         self._read_all()
         if self.transactions is not None:
             self._judge_transactions(self.transactions)
+        if self.own is not None:
+            self._judge_own(self.own)
         self._until(self.patience_s, self._is_whole, "replicas are in sync and equal")
         world.oracles.check_all()
         world.oracles.check_end()
@@ -155,6 +163,8 @@ class Simulation:
             plans |= self.transactions.topics()
         if self.group is not None:
             plans |= self.group.plans()
+        if self.own is not None:
+            plans |= self.own.plans()
 
         async def make() -> None:
             for name, plan in plans.items():
@@ -188,12 +198,16 @@ class Simulation:
         for group in range(self.swarm.groups):
             self.members += [Member(world, f"g{group}", n, commits) for n in range(self.swarm.members)]
         self.admin.start()
+        if self.swarm.expiry is not None and self.swarm.expiry.offsets_ms:
+            Committer(world, self.swarm.expiry)
         if self.swarm.voter_work:
             world.operator = Operator(world)
         if self.transactions is not None:
             self.transactions.start()
         if self.group is not None:
             self.group.start()
+        if self.own is not None:
+            self.own.start()
 
     def _judge_transactions(self, load: TransactionLoad) -> None:
         """T7: whatever was begun is ended, by somebody; then everything is read once more."""
@@ -221,6 +235,11 @@ class Simulation:
 
         self._until(self.patience_s, lambda: not unread(), "everything acknowledged is read", lambda: str(unread()))
 
+    def _judge_own(self, load: OwnLoad) -> None:
+        """Everything that was written reaches every program, and is processed once."""
+        load.begin_verdict()
+        self._until(self.patience_s, lambda: not load.unread(), "programs get everything", lambda: str(load.unread()))
+
     def _stop_all(self) -> None:
         """Everybody leaves in order, and nothing is left."""
         world = self.world
@@ -231,9 +250,14 @@ class Simulation:
             member.stopped = True
         if self.group is not None:
             self.group.closing = True
+        if self.own is not None:
+            self.own.closing = True
         self._until(self.patience_s, self._members_left, "members leave")
         self._until(self.patience_s, self._is_whole, "replicas are in sync and equal, and nobody writes")
         self._until_removed(world.oracles.deleted_files())
+        if self.swarm.expiry is not None:
+            left = partial(remembered, world)
+            self._until(self.patience_s, lambda: not left(), "what nobody uses is forgotten", lambda: str(left()[:5]))
         for node in world.nodes.values():
             node.stop()
             self._until(self.patience_s, lambda node=node: not node.up, f"node {node.id} stops")  # type: ignore[misc]
@@ -301,7 +325,7 @@ class Simulation:
     def _clients_rest(self) -> bool:
         busy = self.admin.busy or self.world.votes_change()
         load = self.transactions
-        rest = load is None or load.resting()
+        rest = (load is None or load.resting()) and (self.own is None or self.own.resting())
         return rest and not busy and all(producer.idle for producer in self.producers)
 
     def _is_whole(self) -> bool:
@@ -320,6 +344,8 @@ class Simulation:
         return True
 
     def _members_left(self) -> bool:
+        if self.own is not None and not self.own.done():
+            return False
         return all(member.done for member in (*self.members, *(self.group.members if self.group is not None else ())))
 
     def _is_agreed(self) -> bool:

@@ -9,7 +9,7 @@ FAULTS = (
     "slow_link", "jump_clock", "last_in_sync", "start_twice",
 )  # fmt: skip
 DISK_FAULTS = ("disk_error", "disk_full", "rot", "replace")
-MORE_FAULTS = ("rot_checkpoint",)
+MORE_FAULTS = ("rot_checkpoint", "lose_name")
 MORE_WORK = ("set_quota", "lift_quota")
 WORK = (
     "create_topic", "delete_topic", "recreate_topic", "grow_topic", "reassign", "reassign_again", "alter_config",
@@ -107,6 +107,60 @@ class ConsumerPlan:
     """How often a request arrives twice."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExpiryPlan:
+    """How soon is forgotten what nobody uses."""
+
+    producers_ms: int
+    """Longer than anybody repeats a batch."""
+    ids_ms: int
+    offsets_ms: int
+    """0: offsets are kept."""
+    check_ms: int
+
+    @property
+    def delivery_s(self) -> float:
+        """After which producers give up a batch, and go on with another producer id."""
+        return self.producers_ms / 3000
+
+    @property
+    def kept_s(self) -> float:
+        """How long an offset is there in any case, whatever clocks say."""
+        return self.offsets_ms / 1000 - 1.0
+
+    def rests(self, now_s: float) -> bool:
+        """Whether groups are without members now: for half of the time, and long enough that their offsets expire."""
+        return self.offsets_ms > 0 and (now_s * 1000) % (3 * self.offsets_ms) > 1.5 * self.offsets_ms
+
+    @property
+    def options(self) -> dict[str, int]:
+        chosen = {
+            "producer.id.expiration.ms": self.producers_ms,
+            "transactional.id.expiration.ms": self.ids_ms,
+            "transaction.remove.expired.transaction.cleanup.interval.ms": self.check_ms,
+            "offsets.retention.check.interval.ms": self.check_ms,
+        }
+        return chosen | ({"offsets.retention.minutes": 1} if self.offsets_ms else {})
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlan:
+    """The programs of a seed that use the Python client."""
+
+    writers: int
+    members: int
+    processors: int
+    partitions: int
+    protocol: str
+    """Of its groups: consumer, or an assignor of the classic protocol."""
+    session_ms: int
+    heartbeat_ms: int
+    pause_s: float
+    crash_s: float
+    """How often some program crashes."""
+    transaction_timeout_ms: int
+
+
 @dataclass(slots=True)
 class Swarm:
     controllers: int
@@ -157,6 +211,8 @@ class Swarm:
     """All faults hit one node: the others must go on."""
     transactions: TransactionPlan | None = None
     consumers: ConsumerPlan | None = None
+    expiry: ExpiryPlan | None = None
+    own: OwnPlan | None = None
     faults: dict[str, float] = field(default_factory=dict)
     work: dict[str, float] = field(default_factory=dict)
     points: dict[str, float] = field(default_factory=dict)
@@ -259,6 +315,26 @@ def draw_more(rng: Random, swarm: Swarm) -> None:
         swarm.controllers = 5
         swarm.brokers_more = min(swarm.brokers_more, 3 if swarm.split else 0)
     swarm.faults |= {each: rng.choice((0.5, 1.0, 2.0)) for each in MORE_FAULTS if rng.random() < 0.35}
+    if swarm.siege:
+        swarm.faults.pop("lose_name", None)  # the others must reach each other
+
+
+def draw_expiry(rng: Random, swarm: Swarm, *, offsets: bool) -> None:
+    """In some seeds what nobody uses is forgotten soon: those have no far clocks and no long cuts, as both make things
+    seem old."""
+    if rng.random() >= 0.2 or swarm.siege or swarm.days:
+        return
+    swarm.expiry = ExpiryPlan(
+        producers_ms=rng.choice((12_000, 18_000)),
+        ids_ms=rng.choice((5000, 9000)),
+        offsets_ms=rng.choice((6000, 9000)) if offsets else 0,
+        check_ms=rng.choice((300, 1000, 3000)),
+    )
+    swarm.duration_s = 60.0 if offsets else 40.0
+    swarm.fault_s = max(swarm.fault_s, 1.5)
+    swarm.heal_s = min(swarm.heal_s, 1.0)
+    swarm.skews_ms = min(swarm.skews_ms, 100)
+    swarm.faults = {each: often for each, often in swarm.faults.items() if each != "jump_clock"} or {"kill": 1.0}
 
 
 def _besiege(swarm: Swarm) -> None:

@@ -268,6 +268,7 @@ class TransactionLoad:
         await instance.init()
         while not self.world.quiet:
             await asyncio.sleep(instance.rng.expovariate(1.0) * self.plan.pause_s)
+            await self._rest(instance)
             txn = await instance.begin()
             try:
                 places = instance.rng.sample(self.places(INPUT), instance.rng.randint(1, self.plan.processors))
@@ -284,6 +285,12 @@ class TransactionLoad:
                 continue
             await self._finish(instance, txn)
 
+    async def _rest(self, instance: Instance) -> None:
+        """Now and then, where that is soon: until the transactional id has expired."""
+        plan = self.world.swarm.expiry
+        if plan is not None and instance.rng.random() < 0.03:
+            await asyncio.sleep((plan.ids_ms + plan.check_ms) / 1000 * (0.5 + instance.rng.random()))
+
     def _aside(self, instance: Instance) -> list[Place]:
         """Where else a transaction writes: in a topic that comes and goes."""
         places = self.places(SCRATCH) if self.plan.scratch else []
@@ -295,6 +302,7 @@ class TransactionLoad:
         reader = await self._reader(instance, place)
         while not self.world.quiet:
             await asyncio.sleep(instance.rng.expovariate(1.0) * self.plan.pause_s)
+            await self._rest(instance)
             taken = (await reader.read(place))[:4]
             if not taken:
                 await asyncio.sleep(0.05)

@@ -25,7 +25,7 @@ from rookery.core.wire.batch import BatchHeader, read_header
 from rookery.core.wire.markers import read_marker
 from rookery.core.wire.records import batches, read_records
 from tests.simulation.controller_rules import require
-from tests.simulation.nodes_host import Place
+from tests.simulation.nodes_host import EPOCH_MS, Place
 from tests.simulation.nodes_transaction_late import LateBrokers
 
 if TYPE_CHECKING:
@@ -214,6 +214,7 @@ class TransactionOracles:
         stored, after = self._stored.setdefault(place, {}), record.transaction
         before = stored.get(record.id)
         if after is None:
+            self._check_expired(record.id, before)
             del stored[record.id]
             return
         self._check_step(before, after)
@@ -222,6 +223,16 @@ class TransactionOracles:
             self._added.setdefault(after.producer, set()).update(after.partitions)
         if after.state.prepared:
             self._decide(after)
+
+    def _check_expired(self, id: str, before: Transaction | None) -> None:
+        """Only what is idle is forgotten, and not before its time."""
+        plan = self._world.swarm.expiry
+        idle = before is not None and before.state in _IDLE and plan is not None
+        require(idle, "expired", f"{id} is forgotten: {before}")
+        if before is not None and plan is not None:
+            age_ms = EPOCH_MS + self._world.loop.time() * 1000 - before.updated_ms
+            require(age_ms > plan.ids_ms - 1000, "expired", f"{id} is forgotten after {age_ms:.0f} ms")
+            self._world.oracles.count("ids expired")
 
     def _check_step(self, before: Transaction | None, after: Transaction) -> None:
         what = f"{after.id}: {before} is followed by {after}"

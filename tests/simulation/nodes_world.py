@@ -30,6 +30,7 @@ from rookery.core.metadata_log import CommittedBatch, SnapshotId
 from rookery.core.testing import disk
 from rookery.core.testing.control import NO_PROCESS, SimControl
 from rookery.core.testing.hosts import SimNetwork
+from tests.simulation import nodes_expiry
 from tests.simulation.controller_rules import Observer, Violation, require
 from tests.simulation.loop import PROCESS, Killed, Process, SimLoop, current
 from tests.simulation.nodes_consumer_load import ConsumerLoad
@@ -37,6 +38,7 @@ from tests.simulation.nodes_disks import DiskFaults, excused
 from tests.simulation.nodes_host import Place, SimNode
 from tests.simulation.nodes_operator import Operator
 from tests.simulation.nodes_oracles import Oracles
+from tests.simulation.nodes_own_load import OwnLoad
 from tests.simulation.nodes_swarm import Swarm, TopicPlan
 from tests.simulation.nodes_transaction_oracles import TransactionOracles
 
@@ -105,6 +107,7 @@ class World:
         self.oracles = Oracles(self)
         self.transactions = TransactionOracles(self)
         self.group = ConsumerLoad(self, swarm.consumers) if swarm.consumers is not None else None
+        self.own = OwnLoad(self, swarm.own) if swarm.own is not None else None
         self.disks = DiskFaults(self, Random(f"{seed} disks"))
         self.brokers = list(swarm.brokers)
         everybody = sorted({*swarm.voters, *swarm.brokers})
@@ -300,8 +303,12 @@ class World:
             if self.swarm.days:
                 stack.enter_context(patch("rookery.controller.loop.TICK_S", 0.5))
             stack.enter_context(patch.object(Throttle, "breathe", lambda throttle: None))
+            if self.swarm.expiry is not None:
+                stack.enter_context(nodes_expiry.installed(self.swarm.expiry))
             if self.swarm.transactions is not None:
                 stack.enter_context(self.transactions.installed())
+            if self.own is not None:
+                stack.enter_context(self.own.installed())
             self._hook(stack)
             stack.enter_context(patch.object(sys, "unraisablehook", lambda _: None))
             gc.disable()

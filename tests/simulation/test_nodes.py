@@ -23,6 +23,7 @@ WITH_VOTER_WORK = {7: (), 9: ("rot_metadata",)}
 """Seeds, and the only work that is done in them, or what they draw."""
 TRANSACTION_SEEDS = (1, 2)
 CONSUMER_SEEDS = (1, 2)
+CLIENT_SEEDS = (1, 4, 7)
 
 
 @pytest.mark.row(57, 59, 60, 61, 63, 64, 65, 66, 67)
@@ -71,6 +72,16 @@ def test_no_seed_gives_a_partition_to_two(seed: int) -> None:
     assert counts["committed"] > 50
 
 
+@pytest.mark.row(5, 14, 17, 20, 90, 104, 105, 126, 130, 132, 137)
+@pytest.mark.parametrize("seed", CLIENT_SEEDS)
+def test_no_seed_breaks_a_promise_of_the_python_client(seed: int) -> None:
+    """``python -m tests.simulation.nodes_run clients -v SEED`` shows how a violation came about."""
+    counts = run(seed, "clients").counts
+    assert counts["acked"] > 50, "too little to show anything"
+    assert counts["handled by clients"] > 50
+    assert counts["faults"] > 2
+
+
 @pytest.mark.parametrize("name", sorted(KILLS))
 def test_planted_bug_is_noticed(name: str) -> None:
     """By one of the seeds that noticed it when they were recorded."""
@@ -109,7 +120,10 @@ def run_elsewhere(kind: str, seeds: list[int], hash_seed: str) -> list[str]:
     return [" ".join(line.split()[:2]) for line in output.splitlines()]
 
 
-@pytest.mark.parametrize(("kind", "seeds"), [("nodes", [1, 2, 3]), ("transactions", [3000]), ("consumers", [3000])])
+@pytest.mark.parametrize(
+    ("kind", "seeds"),
+    [("nodes", [4, 5]), ("transactions", [3000]), ("consumers", [3000]), ("clients", [3])],
+)
 def test_same_seed_same_run_in_any_process(kind: str, seeds: list[int]) -> None:
     here = [f"{seed}: {run(seed, kind).trace}" for seed in seeds]
     assert run_elsewhere(kind, seeds, "1") == here

@@ -108,7 +108,7 @@ def main(budget_s: float) -> dict[str, object]:
     first = FRESH_FROM + int(time.time()) % 1_000_000_000
     totals: Totals = {}
     violations: list[str] = []
-    workers = os.cpu_count() or 1
+    workers = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(workers) as pool:
         starts = chunks(first, until)
         running = {pool.submit(run_some, start) for start in (next(starts) for _ in range(workers))}

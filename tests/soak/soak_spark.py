@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from tests.cluster.local import local_cluster
-from tests.spark.archive_job import ArchiveProcess
+from tests.spark.driver import ArchiveProcess
 from tests.spark.numbers import Numbers
 from tests.spark.session import spark_session
 from tests.spark.topics import numbers

@@ -5,12 +5,12 @@ partitions are cut alike and can be joined by key. What a member had before does
 """
 
 from rookery.broker.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
-from rookery.broker.groups.consumer.member import Place
+from rookery.broker.groups.consumer.member import TopicIdPartition
 
 
 def assign(spec: GroupSpec) -> Assignment:
     ordered = sorted(spec.members.items(), key=_rank)
-    given: dict[str, list[Place]] = {id: [] for id, _ in ordered}
+    given: dict[str, list[TopicIdPartition]] = {id: [] for id, _ in ordered}
     for topic_id, count in spec.topics.items():
         subscribers = [id for id, member in ordered if spec.homogeneous or topic_id in member.topics]
         if not subscribers:
@@ -19,7 +19,7 @@ def assign(spec: GroupSpec) -> Assignment:
         first = 0
         for number, id in enumerate(subscribers):
             after = first + share + (number < extra)
-            given[id].extend(Place(topic_id, index) for index in range(first, after))
+            given[id].extend(TopicIdPartition(topic_id, index) for index in range(first, after))
             first = after
     return {id: frozenset(places) for id, places in given.items()}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
-from rookery.broker.groups.consumer.member import Place, Places
+from rookery.broker.groups.consumer.member import TopicIdPartition, TopicIdPartitions
 
 
 class MemberSpec(NamedTuple):
@@ -28,12 +28,12 @@ class GroupSpec:
     topics: Mapping[UUID, int]
     homogeneous: bool
     """All members subscribe to the same topics."""
-    taken: frozenset[Place] = field(init=False)
+    taken: frozenset[TopicIdPartition] = field(init=False)
     """Partitions that are in some member's old target."""
 
     def __post_init__(self) -> None:
         taken = frozenset(
-            Place(topic_id, index)
+            TopicIdPartition(topic_id, index)
             for member in self.members.values()
             for topic_id, indexes in member.before.items()
             for index in indexes
@@ -41,4 +41,4 @@ class GroupSpec:
         object.__setattr__(self, "taken", taken)
 
 
-Assignment = dict[str, Places]
+Assignment = dict[str, TopicIdPartitions]

@@ -8,7 +8,7 @@ helps. Racks do not count.
 from uuid import UUID
 
 from rookery.broker.groups.assignors.spec import Assignment, GroupSpec
-from rookery.broker.groups.consumer.member import Place
+from rookery.broker.groups.consumer.member import TopicIdPartition
 
 ROUNDS_MAX = 16
 """Of balancing: subscriptions that overlap in part may need many, each of which helps less."""
@@ -26,23 +26,23 @@ def assign(spec: GroupSpec) -> Assignment:
 def _by_quota(spec: GroupSpec) -> Assignment:
     """Everybody gets total/members, and total%members of them one more: those whose old partitions fill it."""
     unassigned = [
-        Place(topic_id, index)
+        TopicIdPartition(topic_id, index)
         for topic_id, count in spec.topics.items()
         for index in range(count)
-        if Place(topic_id, index) not in spec.taken
+        if TopicIdPartition(topic_id, index) not in spec.taken
     ]
     share, extras = divmod(sum(spec.topics.values()), len(spec.members))
-    kept: dict[str, list[Place]] = {}
+    kept: dict[str, list[TopicIdPartition]] = {}
     room: list[tuple[str, int]] = []
     for number, (id, member) in enumerate(spec.members.items()):
         has_extra = extras > 0
         quota = share + has_extra
-        keeps: list[Place] = []
+        keeps: list[TopicIdPartition] = []
         for topic_id, indexes in member.before.items():
             count = spec.topics.get(topic_id)
             if count is None:
                 continue
-            held = [Place(topic_id, index) for index in indexes]
+            held = [TopicIdPartition(topic_id, index) for index in indexes]
             keeps += held[:quota]
             unassigned += held[quota:]
             quota -= min(quota, len(held))
@@ -82,10 +82,10 @@ class _Balance:
         for topic_id in in_order:
             self._hand_out(topic_id)
         self._balance([topic_id for topic_id in in_order if len(self._subscribers[topic_id]) > 1])
-        given: dict[str, list[Place]] = {id: [] for id in self._ids}
+        given: dict[str, list[TopicIdPartition]] = {id: [] for id in self._ids}
         for topic_id, owners in self._owners.items():
             for index, owner in enumerate(owners):
-                given[self._ids[owner]].append(Place(topic_id, index))
+                given[self._ids[owner]].append(TopicIdPartition(topic_id, index))
         return {id: frozenset(places) for id, places in given.items()}
 
     def _rank(self, topic_id: UUID) -> tuple[float, int, int]:

@@ -21,8 +21,8 @@ from rookery.broker.groups.consumer.member import (
     Current,
     Member,
     MemberState,
-    Place,
-    Places,
+    TopicIdPartition,
+    TopicIdPartitions,
     by_topic,
     reconcile,
 )
@@ -361,7 +361,7 @@ class ConsumerGroup:
         draft: Draft,
         member: Member,
         about: MemberValue,
-        owned: Places | None,
+        owned: TopicIdPartitions | None,
         now: Instant,
         sees: Sees | None = None,
     ) -> Member:
@@ -439,10 +439,10 @@ class ConsumerGroup:
         draft.set_targets(targets, stored.epoch, now.wall_ms)
         self.history.assigned(before, targets, self._name)
 
-    def _name(self, place: Place) -> str:
+    def _name(self, place: TopicIdPartition) -> str:
         return f"{self._topics.name_of(place.topic_id) or place.topic_id}-{place.partition}"
 
-    def _target_of(self, draft: Draft, id: str) -> Places:
+    def _target_of(self, draft: Draft, id: str) -> TopicIdPartitions:
         """While a new target is due, topics that the member no longer subscribes to are none of its old one."""
         stored = draft.stored
         target = stored.targets.get(id, NOTHING)
@@ -534,7 +534,7 @@ class ConsumerGroup:
         *,
         version: int = EPOCH_COMMITS_FROM,
         transactional: bool = False,
-        places: Callable[[], Iterable[Place]] = tuple,
+        places: Callable[[], Iterable[TopicIdPartition]] = tuple,
     ) -> None:
         """Raise unless these offsets may be committed. Whoever names no epoch may while there are no members; in a
         transaction always, if it names no member either."""
@@ -549,7 +549,7 @@ class ConsumerGroup:
         self._check_epoch(member, generation, transactional, places)
 
     def _check_epoch(
-        self, member: Member, said: int, transactional: bool, places: Callable[[], Iterable[Place]]
+        self, member: Member, said: int, transactional: bool, places: Callable[[], Iterable[TopicIdPartition]]
     ) -> None:
         """An older epoch is fine for partitions that the member has had ever since."""
         current = member.current

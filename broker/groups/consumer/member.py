@@ -20,17 +20,17 @@ STATIC_LEAVE_EPOCH = -2
 """A static member leaves, and will be back."""
 
 
-class Place(NamedTuple):
+class TopicIdPartition(NamedTuple):
     """One partition, by the id of its topic."""
 
     topic_id: UUID
     partition: int
 
 
-Places = frozenset[Place]
-Held = Mapping[Place, int]
+TopicIdPartitions = frozenset[TopicIdPartition]
+Held = Mapping[TopicIdPartition, int]
 """Partitions with the member epoch in which each was assigned."""
-NOTHING: Places = frozenset()
+NOTHING: TopicIdPartitions = frozenset()
 
 
 class MemberState(IntEnum):
@@ -94,7 +94,7 @@ class Member:
         return self.about.classic is not None
 
 
-def by_topic(places: Iterable[Place]) -> dict[UUID, list[int]]:
+def by_topic(places: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
     """Both in order, so that equal sets look alike."""
     topics: dict[UUID, list[int]] = {}
     for topic_id, partition in sorted(places):
@@ -102,12 +102,12 @@ def by_topic(places: Iterable[Place]) -> dict[UUID, list[int]]:
     return topics
 
 
-def places_of(topics: Iterable[Any]) -> Places:
+def partitions_of(topics: Iterable[Any]) -> TopicIdPartitions:
     """From anything with topic ids and partitions, as requests and records have it."""
-    return frozenset(Place(each.topic_id, index) for each in topics for index in each.partitions)
+    return frozenset(TopicIdPartition(each.topic_id, index) for each in topics for index in each.partitions)
 
 
-def target_value(places: Places) -> MemberTargetValue:
+def target_value(places: TopicIdPartitions) -> MemberTargetValue:
     return MemberTargetValue(
         topic_partitions=[
             TargetPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic(places).items()
@@ -120,13 +120,13 @@ def _stored(held: Held) -> list[CurrentPartitions]:
         CurrentPartitions(
             topic_id=topic_id,
             partitions=indexes,
-            assignment_epochs=[held[Place(topic_id, index)] for index in indexes],
+            assignment_epochs=[held[TopicIdPartition(topic_id, index)] for index in indexes],
         )
         for topic_id, indexes in by_topic(held).items()
     ]
 
 
-def _restored(topics: Sequence[CurrentPartitions], member_epoch: int) -> dict[Place, int]:
+def _restored(topics: Sequence[CurrentPartitions], member_epoch: int) -> dict[TopicIdPartition, int]:
     """Records of earlier releases have no assignment epochs: the member's epoch is the strictest there can be."""
     held = {}
     for topic in topics:
@@ -134,16 +134,16 @@ def _restored(topics: Sequence[CurrentPartitions], member_epoch: int) -> dict[Pl
         if len(epochs) != len(topic.partitions):
             epochs = [member_epoch] * len(topic.partitions)
         for index, epoch in zip(topic.partitions, epochs, strict=True):
-            held[Place(topic.topic_id, index)] = epoch
+            held[TopicIdPartition(topic.topic_id, index)] = epoch
     return held
 
 
 def reconcile(
     current: Current,
     target_epoch: int,
-    target: Places,
-    owned: Places | None,
-    is_free: Callable[[Place], bool],
+    target: TopicIdPartitions,
+    owned: TopicIdPartitions | None,
+    is_free: Callable[[TopicIdPartition], bool],
 ) -> Current:
     """One step of a member towards its target assignment.
 
@@ -173,9 +173,9 @@ def _next(
     current: Current,
     waiting_epoch: int,
     target_epoch: int,
-    target: Places,
-    owned: Places | None,
-    is_free: Callable[[Place], bool],
+    target: TopicIdPartitions,
+    owned: TopicIdPartitions | None,
+    is_free: Callable[[TopicIdPartition], bool],
 ) -> Current:
     keep = {place: epoch for place, epoch in current.assigned.items() if place in target}
     revoke = {place: epoch for place, epoch in current.assigned.items() if place not in target}

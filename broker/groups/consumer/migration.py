@@ -14,8 +14,8 @@ from rookery.broker.groups.consumer.member import (
     Current,
     Member,
     MemberState,
-    Place,
-    Places,
+    TopicIdPartition,
+    TopicIdPartitions,
     by_topic,
 )
 from rookery.broker.groups.consumer.records import (
@@ -29,7 +29,7 @@ from rookery.broker.groups.consumer.stored import Draft, Stored, tombstones
 from rookery.broker.groups.consumer.target import NO_HASH, Topics
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.group_state import GroupOptions
-from rookery.broker.groups.history import Event
+from rookery.broker.groups.history import Event, departure
 from rookery.broker.groups.joining import Join, not_joined
 from rookery.broker.groups.members import Identity, Protocols
 from rookery.broker.groups.members import Member as ClassicMember
@@ -80,7 +80,7 @@ def upgraded(group: Group, options: GroupOptions, topics: Topics) -> Draft:
     for id, about, _ in converted:
         draft.add(Kind.MEMBER, id, about)
     draft.set_epoch(group.generation, NO_HASH)
-    owners: set[Place] = set()
+    owners: set[TopicIdPartition] = set()
     held = {}
     for id, _, places in converted:
         held[id] = places - owners  # members that assign themselves may be wrong; one of them has to give up
@@ -96,7 +96,7 @@ def _stays(group: Group, why: str) -> GroupIdNotFoundError:
     return GroupIdNotFoundError(f"group {group.id!r} has members of the classic protocol and stays so: {why}")
 
 
-def _converted(group: Group, member: ClassicMember, topics: Topics) -> tuple[str, MemberValue, Places]:
+def _converted(group: Group, member: ClassicMember, topics: Topics) -> tuple[str, MemberValue, TopicIdPartitions]:
     protocols = member.protocols
     raw = member.metadata(group.protocol) or protocols[0][1]
     subscription = from_bytes(SUBSCRIPTION, raw)
@@ -134,10 +134,10 @@ def _about(
     )
 
 
-def _places(given: Iterable[TopicPartitions], topics: Topics) -> Places:
+def _places(given: Iterable[TopicPartitions], topics: Topics) -> TopicIdPartitions:
     """Of topics that are there."""
     return frozenset(
-        Place(info.id, index)
+        TopicIdPartition(info.id, index)
         for topic in given
         if (info := topics.topic(topic.topic)) is not None
         for index in topic.partitions
@@ -198,7 +198,7 @@ def _stored(member: Member, protocol: str, topics: Topics) -> MemberMetadata:
     )
 
 
-def _assignment(places: Iterable[Place], metadata: bytes, topics: Topics) -> bytes:
+def _assignment(places: Iterable[TopicIdPartition], metadata: bytes, topics: Topics) -> bytes:
     """In the version in which the member speaks."""
     named: list[tuple[str, UUID, list[int]]] = [
         (name, topic_id, indexes)
@@ -363,7 +363,7 @@ class ClassicMembers:
                 static = None if each.group_instance_id is None else group.stored.with_instance(each.group_instance_id)
                 if not member_id and static is not None:
                     member_id = static.id
-                gone[self._classic(Identity(member_id, each.group_instance_id)).id] = "left"
+                gone[self._classic(Identity(member_id, each.group_instance_id)).id] = departure(each.reason)
             except KafkaError as refusal:
                 error = refusal.code
             answers.append(

@@ -3,7 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from rookery.broker.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Places, places_of
+from rookery.broker.groups.consumer.member import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    TopicIdPartitions,
+    partitions_of,
+)
 from rookery.core.errors import InvalidRequestError, UnsupportedAssignorError
 from rookery.core.wire.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -24,8 +29,8 @@ class Client(NamedTuple):
     """Regular expressions match only what the client that causes it may see."""
 
 
-def owned_of(request: ConsumerGroupHeartbeatRequest) -> Places | None:
-    return None if request.topic_partitions is None else places_of(request.topic_partitions)
+def owned_of(request: ConsumerGroupHeartbeatRequest) -> TopicIdPartitions | None:
+    return None if request.topic_partitions is None else partitions_of(request.topic_partitions)
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]) -> None:

@@ -13,9 +13,9 @@ from rookery.broker.groups.consumer.member import (
     Current,
     Held,
     Member,
-    Place,
-    Places,
-    places_of,
+    TopicIdPartition,
+    TopicIdPartitions,
+    partitions_of,
     target_value,
 )
 from rookery.broker.groups.consumer.records import (
@@ -44,10 +44,10 @@ class Stored:
     assigned_at: int = 0
     """When the target was computed (wall clock, ms)."""
     members: dict[str, Member] = field(default_factory=dict)
-    targets: dict[str, Places] = field(default_factory=dict)
+    targets: dict[str, TopicIdPartitions] = field(default_factory=dict)
     regexes: dict[str, RegexValue] = field(default_factory=dict)
     static: dict[str, str] = field(default_factory=dict)
-    owners: dict[Place, str] = field(default_factory=dict)
+    owners: dict[TopicIdPartition, str] = field(default_factory=dict)
     has_obsolete: bool = False
     """There is a record of the obsolete kind, to be dropped."""
 
@@ -91,7 +91,7 @@ class Stored:
             case Kind.MEMBER_TARGET if value is None:
                 self.targets.pop(item, None)
             case Kind.MEMBER_TARGET:
-                self.targets[item] = places_of(value.topic_partitions)
+                self.targets[item] = partitions_of(value.topic_partitions)
             case Kind.CURRENT:
                 self._current(item, Current() if value is None else Current.restored(value), value is None)
             case Kind.REGEX if value is None:
@@ -150,7 +150,7 @@ class Draft:
             self.add(Kind.TOPICS, "", None)
         self.add(Kind.GROUP, "", GroupValue(epoch=epoch, metadata_hash=metadata_hash))
 
-    def set_targets(self, targets: dict[str, Places], epoch: int, at_ms: int) -> None:
+    def set_targets(self, targets: dict[str, TopicIdPartitions], epoch: int, at_ms: int) -> None:
         """Members whose target stays the same need no record."""
         for id, places in sorted(targets.items()):
             if id not in self.stored.targets or self.stored.targets[id] != places:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from rookery.broker.groups.assignors import ranges, uniform
 from rookery.broker.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
-from rookery.broker.groups.consumer.member import NOTHING, Member, Places, by_topic
+from rookery.broker.groups.consumer.member import NOTHING, Member, TopicIdPartitions, by_topic
 
 ASSIGNORS: Mapping[str, Callable[[GroupSpec], Assignment]] = {"uniform": uniform.assign, "range": ranges.assign}
 NO_HASH = 0
@@ -97,10 +97,10 @@ def preferred_assignor(members: Iterable[Member], configured: Sequence[str]) -> 
 
 def compute(
     members: Mapping[str, Member],
-    before: Mapping[str, Places],
+    before: Mapping[str, TopicIdPartitions],
     subscriptions: Subscriptions,
     assignor: str,
-) -> dict[str, Places]:
+) -> dict[str, TopicIdPartitions]:
     """The new target of each member; `before` is the old one."""
     ordered = sorted(members)
     spec = GroupSpec(

@@ -300,6 +300,7 @@ class OneBroker:
             TopicSettings.of(settings, check_records=check),
             node_id=NODE_ID,
             wake=self.waiters.wake,
+            wake_for=self.waiters.wake,
             brokers=self.brokers,
         )
         self.partitions.add(partition)

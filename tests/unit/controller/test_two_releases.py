@@ -9,7 +9,7 @@ from rookery.core.errors import ErrorCode, UnsupportedVersionError
 from rookery.core.metadata import records as r
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.codec import decode
-from rookery.core.metadata.delta import Fold
+from rookery.core.metadata.delta import LatestImage
 from rookery.core.metadata.features import METADATA_VERSION, Release, UnsupportedLevelError
 from rookery.core.metadata.snapshot import snapshot_values, state_hash
 from rookery.core.metadata_log import SnapshotId
@@ -34,8 +34,8 @@ def mixed() -> Desk:
     return desk
 
 
-def follow(desk: Desk, release: Release) -> Fold:
-    fold = Fold(release=release)
+def follow(desk: Desk, release: Release) -> LatestImage:
+    fold = LatestImage(release=release)
     for batch in desk.quorum.committed:
         fold.on_commit(batch)
     return fold
@@ -107,7 +107,7 @@ def test_from_then_on_the_new_is_written_and_the_old_still_read() -> None:
     image = desk.controller.committed
     values = list(snapshot_values(image, NEXT))
     assert {stored_version(value) for value in values if isinstance(decode(value, NEXT), r.TopicRecord)} == {1}
-    late = Fold(release=NEXT)
+    late = LatestImage(release=NEXT)
     late.on_snapshot(SnapshotId(image.offset + 1, image.epoch), values)
     assert state_hash(late.image) == state_hash(image)
 

@@ -133,6 +133,7 @@ TOKEN = "a token"
         (b"/readyz", b"", b"200 OK"),
     ],
 )
+@pytest.mark.attack(57)
 async def test_a_token_is_asked_for(path: bytes, line: bytes, status: bytes) -> None:
     http = HttpServer("127.0.0.1", 0, {"/hello": hello, "/readyz": hello}, token=TOKEN)
     await http.start()

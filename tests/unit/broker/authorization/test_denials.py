@@ -67,6 +67,7 @@ def pattern(name: str, type: PatternType, *, deny: bool = False) -> AccessContro
 
 @pytest.mark.parametrize("denied", [TOPIC, "ord*", "*"])
 @pytest.mark.parametrize("allowed", [TOPIC, "ord*", "*"])
+@pytest.mark.attack(38)
 async def test_38_to_deny_is_stronger_than_to_allow(scene: Scene, allowed: str, denied: str) -> None:
     scene.set([acl(f"DESCRIBE T {allowed}")])
     assert await reads(scene) == E.NONE
@@ -74,6 +75,7 @@ async def test_38_to_deny_is_stronger_than_to_allow(scene: Scene, allowed: str, 
     assert await reads(scene) == E.TOPIC_AUTHORIZATION_FAILED
 
 
+@pytest.mark.attack(39)
 async def test_39_a_literal_name_is_no_prefix(scene: Scene) -> None:
     scene.set([pattern("ord", PatternType.LITERAL)])
     assert await reads(scene) == E.TOPIC_AUTHORIZATION_FAILED
@@ -84,6 +86,7 @@ async def test_39_a_literal_name_is_no_prefix(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "::ffff:10.0.0.1", "::ffff:a00:1", "0:0:0:0:0:ffff:a00:1"])
+@pytest.mark.attack(40)
 async def test_40_a_denied_host_is_denied_in_every_form(scene: Scene, host: str) -> None:
     for written in ("10.0.0.1", "::ffff:10.0.0.1"):
         scene.set([acl("READ T *"), acl("READ T *", deny=True, host=written)])
@@ -91,6 +94,7 @@ async def test_40_a_denied_host_is_denied_in_every_form(scene: Scene, host: str)
         assert scene.guard.access(ALICE, "10.0.0.2").topic(AclOperation.READ, TOPIC)
 
 
+@pytest.mark.attack(41)
 async def test_41_a_topic_id_does_not_buy_the_name(scene: Scene) -> None:
     scene.allow()
     asked = {"topics": [{"topic_id": scene.topic_id, "name": None}]}
@@ -109,6 +113,7 @@ async def test_41_a_topic_id_does_not_buy_the_name(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("everyone", [False, True])
+@pytest.mark.attack(41)
 async def test_41_what_holds_for_a_topic_without_a_name_does_not_hold_for_one_that_is_named_by_its_id(
     scene: Scene, everyone: bool
 ) -> None:
@@ -145,6 +150,7 @@ def _about(topic: str) -> list[tuple[str, int, dict[str, Any]]]:
     ]
 
 
+@pytest.mark.attack(42)
 async def test_42_a_hidden_topic_is_answered_like_an_absent_one(scene: Scene) -> None:
     scene.allow()
     absent = "absent"
@@ -158,6 +164,7 @@ async def test_42_a_hidden_topic_is_answered_like_an_absent_one(scene: Scene) ->
         assert told[0].replace(TOPIC.encode(), absent.encode()) == told[1], name
 
 
+@pytest.mark.attack(42)
 async def test_42_the_order_of_answers_does_not_tell_either(scene: Scene) -> None:
     scene.allow("DELETE T absent")
     names = ["zz", TOPIC, "absent", "aa"]
@@ -209,6 +216,7 @@ def _told(answer: Any) -> dict[str, int]:
     return {topic.topic: each.error_code for topic in answer.responses for each in topic.partitions}
 
 
+@pytest.mark.attack(43)
 async def test_43_a_right_that_is_taken_away_ends_with_the_next_fetch_of_the_session(scene: Scene) -> None:
     await _with_record(scene)
     scene.allow(f"READ T {TOPIC}", f"READ T {DOOMED}")
@@ -225,6 +233,7 @@ async def test_43_a_right_that_is_taken_away_ends_with_the_next_fetch_of_the_ses
     assert _told(back) == {TOPIC: 0}
 
 
+@pytest.mark.attack(43)
 async def test_43_a_quiet_partition_is_asked_for_again_too(scene: Scene) -> None:
     scene.allow(f"READ T {TOPIC}")
     begun = await scene.alice.ask("Fetch", 12, **_fetch(0, 0, TOPIC))
@@ -234,17 +243,21 @@ async def test_43_a_quiet_partition_is_asked_for_again_too(scene: Scene) -> None
     assert _told(last) == {TOPIC: E.TOPIC_AUTHORIZATION_FAILED}
 
 
-async def test_44_the_session_of_another_gives_only_what_oneself_may_read(scene: Scene) -> None:
+@pytest.mark.attack(44)
+async def test_44_the_session_of_another_does_not_exist_and_is_not_disturbed(scene: Scene) -> None:
     await _with_record(scene)
     begun = await scene.admin.ask("Fetch", 12, **_fetch(0, 0, TOPIC, DOOMED))
     assert begun.session_id
-    scene.allow(f"READ T {DOOMED}")
+    scene.allow(f"READ T {TOPIC}", f"READ T {DOOMED}")
     stolen = await scene.alice.ask("Fetch", 12, **_fetch(begun.session_id, 1))
-    assert _told(stolen) == {TOPIC: E.TOPIC_AUTHORIZATION_FAILED}
-    assert not stolen.responses[0].partitions[0].records
+    assert (codes(stolen), list(stolen.responses)) == ({E.FETCH_SESSION_ID_NOT_FOUND}, [])
+    for epoch in (-1, 0):  # both end a session of one's own
+        assert codes(await scene.alice.ask("Fetch", 12, **_fetch(begun.session_id, epoch))) == set()
+    assert _told(await scene.admin.ask("Fetch", 12, **_fetch(begun.session_id, 1))) == {TOPIC: 0}
 
 
 @pytest.mark.parametrize("version", [12, 15])
+@pytest.mark.attack(45)
 async def test_45_a_consumer_that_claims_to_be_a_replica_moves_nothing(scene: Scene, version: int) -> None:
     """CVE-2018-1288."""
     await _with_record(scene)
@@ -266,6 +279,7 @@ async def test_45_a_consumer_that_claims_to_be_a_replica_moves_nothing(scene: Sc
     assert (await scene.alice.ask("Fetch", version, **asked)).error_code == E.FETCH_SESSION_ID_NOT_FOUND
 
 
+@pytest.mark.attack(47)
 async def test_47_a_transactional_batch_needs_a_transactional_id(busy: Scene) -> None:
     """CVE-2018-17196: what counts is the batch."""
     busy.allow(f"ALL T {TOPIC}")
@@ -287,6 +301,7 @@ async def test_acks_0_that_is_denied_closes_the_connection(scene: Scene) -> None
     assert scene.broker.partition(TOPIC).log.end_offset == 0
 
 
+@pytest.mark.attack(48)
 async def test_48_a_commit_is_taken_for_the_topics_that_may_be_read(busy: Scene) -> None:
     await busy.broker.cluster.ask(CreateTopicsRequest((NewTopic("mine", 1, 1),)))
     busy.allow(f"READ G {GROUP}", "READ T mine")
@@ -302,6 +317,7 @@ async def test_48_a_commit_is_taken_for_the_topics_that_may_be_read(busy: Scene)
     assert [topic.name for topic in seen.groups[0].topics] == ["mine"]
 
 
+@pytest.mark.attack(49)
 async def test_49_lists_hold_ones_own_only(busy: Scene) -> None:
     busy.allow(f"DESCRIBE G {STREAMING}", "DESCRIBE X other")
     groups = (await busy.alice.ask("ListGroups", 5)).groups
@@ -311,6 +327,7 @@ async def test_49_lists_hold_ones_own_only(busy: Scene) -> None:
     assert {group.group_id for group in everything} == {GROUP, STREAMING}
 
 
+@pytest.mark.attack(50)
 async def test_50_no_client_id_opens_internal_topics(busy: Scene) -> None:
     busy.allow("ALL T *")
     known = set(busy.broker.server.connections)
@@ -328,6 +345,7 @@ async def _producer_id(scene: Scene) -> int:
     return int(answer.error_code)
 
 
+@pytest.mark.attack(51)
 async def test_51_rights_that_cancel_out_make_no_idempotent_producer(scene: Scene) -> None:
     for allowed, denied in ((TOPIC, TOPIC), (TOPIC, "ord*"), ("orders*", "ord*"), ("*", "*"), (TOPIC, "*")):
         scene.set([acl(f"WRITE T {allowed}"), acl(f"WRITE T {denied}", deny=True)])
@@ -339,6 +357,7 @@ async def test_51_rights_that_cancel_out_make_no_idempotent_producer(scene: Scen
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "../x", "a\0b", "x" * 250, "", "*"])
 @pytest.mark.parametrize("rights", [(), ("ALL T *", "CREATE C")], ids=["denied", "allowed"])
+@pytest.mark.attack(52)
 async def test_52_bad_names_never_become_paths(scene: Scene, name: str, rights: tuple[str, ...]) -> None:
     scene.allow(*rights)
     topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
@@ -354,6 +373,7 @@ def _creation(principal: str = str(ALICE), **fields: Any) -> dict[str, Any]:
     return {**made, "principal": principal, "permission_type": 3, **fields}
 
 
+@pytest.mark.attack(53)
 async def test_53_a_principal_has_a_type_and_its_case_counts(scene: Scene) -> None:
     answer = await scene.admin.ask("CreateAcls", 3, creations=[_creation("alice"), _creation("user:alice")])
     assert [each.error_code for each in answer.results] == [E.INVALID_REQUEST, E.NONE]
@@ -468,6 +488,7 @@ async def test_denials_are_handed_to_the_log_with_the_api(scene: Scene) -> None:
     assert len(scene.denials) == 1, "what is left out of lists is no denial"
 
 
+@pytest.mark.attack(63)
 async def test_63_quotas_are_for_users_whatever_their_client_ids(scene: Scene) -> None:
     scene.allow("ALL T *")
     bob = await connected(scene.broker, BOB)

@@ -52,6 +52,7 @@ async def test_every_api_that_is_served_has_a_row(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("row", "number"), MISSING, ids=[f"{row.name}-without-{row.needs[number][0]}" for row, number in MISSING]
 )
+@pytest.mark.attack(46)
 async def test_denied(scene: Scene, row: Row, number: int) -> None:
     scene.allow(*(right for place, (right, _) in enumerate(row.needs) if place != number))
     answer = await ask(scene, row)
@@ -86,6 +87,7 @@ async def test_allowed_otherwise(scene: Scene, row: Row, rights: tuple[str, ...]
 
 
 @of(TABLE)
+@pytest.mark.attack(41)
 async def test_a_denial_names_nothing_that_was_not_asked_for(scene: Scene, row: Row) -> None:
     scene.allow()
     api = APIS[row.api]

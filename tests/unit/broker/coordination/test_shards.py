@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rookery.broker.coordination.shard import Within
+from rookery.broker.coordination.shard import ProducerTransaction
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.joining import Join
 from rookery.broker.groups.records import GroupRecord, OffsetCommitValue, OffsetRecord, encode
@@ -132,9 +132,9 @@ async def test_transactions_damage_and_unknown_kinds_in_the_log() -> None:
         assert offset == 2
 
 
-def within(shard: GroupShard, epoch: int = 0) -> Within:
+def within(shard: GroupShard, epoch: int = 0) -> ProducerTransaction:
     guard = shard.partition.log.store.state.guard_for(PRODUCER, epoch)
-    return Within(PRODUCER, epoch, guard)
+    return ProducerTransaction(PRODUCER, epoch, guard)
 
 
 def committed(shard: GroupShard) -> list[int]:
@@ -189,7 +189,7 @@ async def test_offsets_of_a_transaction_nobody_knows_of_are_refused() -> None:
         shard = await loaded(broker)
         end = shard.partition.log.end_offset
         made, caller = step(offset_record(2))
-        shard.run_for(GROUP, made, Within(PRODUCER, 0, None))
+        shard.run_for(GROUP, made, ProducerTransaction(PRODUCER, 0, None))
         assert caller.response is ErrorCode.INVALID_TXN_STATE
         late = within(shard)
         shard.end(PRODUCER, 0, EndMarker(False, 3), Caller(), transaction_version=0)

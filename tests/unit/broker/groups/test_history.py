@@ -2,6 +2,7 @@
 
 from rookery.broker.groups.history import KEPT, Event, History
 from rookery.core.types import TopicPartition
+from rookery.core.wire.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from rookery.core.wire.consumer_protocol import (
     ASSIGNMENT,
     Assignment,
@@ -10,7 +11,7 @@ from rookery.core.wire.consumer_protocol import (
     to_bytes,
 )
 from tests.unit.broker.groups.consumer.driver import Consumer, ConsumerDriver, settle
-from tests.unit.broker.groups.driver import GROUP, Driver
+from tests.unit.broker.groups.driver import GROUP, Caller, Driver
 
 
 def taken(driver: Driver) -> list[Event]:
@@ -74,6 +75,17 @@ def test_a_classic_group() -> None:
         ("removed", a, "no heartbeat within the session timeout"),
         ("removed", b, "no heartbeat within the session timeout"),
     }
+
+
+def test_a_member_that_leaves_says_why() -> None:
+    driver = Driver()
+    (a, b) = driver.stable(2)
+    taken(driver)
+    leaving = [MemberIdentity(member_id=a, reason="poll " * 100), MemberIdentity(member_id=b)]
+    driver.run(driver.state.leave(LeaveGroupRequest(group_id=GROUP, members=leaving), Caller(), driver.now))
+    assert [event[:3] for event in taken(driver) if event.what == "removed"] == [
+        ("removed", a, f"left: {'poll ' * 20}"), ("removed", b, "left"),
+    ]  # fmt: skip
 
 
 def test_a_long_list_of_moves_is_cut_and_what_cannot_be_written_is_forgotten() -> None:

@@ -199,6 +199,16 @@ async def test_line_18_topics_are_found_by_id(broker: QuietBroker, name: str | N
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
+async def test_a_topic_that_is_asked_for_many_times_is_answered_once(broker: QuietBroker) -> None:
+    """Whatever name stands beside its id: else a small request would have a large answer."""
+    await broker.create("orders")
+    topic_id = broker.cluster.image.topic_ids["orders"]
+    by_id = [MetadataRequestTopic(topic_id=topic_id, name=f"name-{number}") for number in range(100)]
+    by_name = [MetadataRequestTopic(name="orders")] * 100
+    request = MetadataRequest(topics=[*by_id, *by_name])
+    assert [topic.name for topic in (await broker.talk().ask(METADATA, 12, request)).topics] == ["orders"] * 2
+
+
 async def test_line_18_a_topic_created_anew_has_another_id(broker: QuietBroker) -> None:
     talk = broker.talk()
     ids = []

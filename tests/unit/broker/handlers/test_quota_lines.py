@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from rookery.broker.quotas.client_quotas import Who
+from rookery.broker.quotas.client_quotas import QuotaClient
 from rookery.core.errors import ErrorCode, NotControllerError
 from rookery.core.metadata.image import Endpoint
 from rookery.core.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
@@ -301,7 +301,7 @@ async def test_the_shared_answer_to_api_versions_keeps_no_throttle_time(broker: 
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     free = await broker.talk().ask(API_VERSIONS, version, request)
     await set_quota(broker, EVERY_CLIENT, request_percentage=0.000001)
-    broker.client_quotas.worked(Who("ANONYMOUS", "test"), 1.0)
+    broker.client_quotas.worked(QuotaClient("ANONYMOUS", "test"), 1.0)
     throttled = await broker.talk().ask(API_VERSIONS, version, request)
     await set_quota(broker, EVERY_CLIENT, request_percentage=None)
     assert throttled.throttle_time_ms > 0

@@ -89,6 +89,7 @@ async def test_many_records_are_looked_at_in_short_steps() -> None:
     assert executor.steps > MANY // wire_records.STEP
 
 
+@pytest.mark.attack(62)
 async def test_what_decompresses_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_work, "SMALL_BYTES", 10_000)
     monkeypatch.setattr(record_work, "DECOMPRESSED_BYTES_MAX", 50_000)

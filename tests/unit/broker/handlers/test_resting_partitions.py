@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rookery.broker.handlers.fetch_read import FetchRead, Quiet
-from rookery.broker.handlers.fetch_rest import Rest
+from rookery.broker.handlers.fetch_rest import PartitionsAtRest
 from rookery.broker.replication.partition import Partition
 from rookery.broker.replication.waiters import Waiters
 from rookery.core.errors import ErrorCode
@@ -146,7 +146,7 @@ def progress(partition: Partition) -> tuple[int, int, int]:
     """What the leader knows of the follower."""
     assert partition.leading is not None
     found = partition.leading.followers[FOLLOWER]
-    return found.log_end, found.heard_ms, found.had_all_ms()
+    return found.log_end, found.last_fetch_ms, found.had_all_ms()
 
 
 async def test_a_quiet_fetch_visits_no_partition(broker: QuietBroker, visits: list[str]) -> None:
@@ -281,7 +281,7 @@ async def test_leaders_know_what_visits_would_have_told_them(
     for rests in (True, False):
         with monkeypatch.context() as patch:
             if not rests:
-                patch.setattr(Rest, "take", lambda *_: None)
+                patch.setattr(PartitionsAtRest, "take", lambda *_: None)
             histories.append(await history(Random(seed), patch, rested))
     assert histories[0] == histories[1]
     assert max(rested) > 2
@@ -331,7 +331,7 @@ async def history(rng: Random, patch: pytest.MonkeyPatch, rested: list[int]) -> 
     return found
 
 
-def resting(broker: QuietBroker) -> list[Rest]:
+def resting(broker: QuietBroker) -> list[PartitionsAtRest]:
     """Those who watch partitions."""
     watched = broker.waiters._watched.values()
-    return [watcher for each in watched for watcher in each.values() if isinstance(watcher, Rest)]
+    return [watcher for each in watched for watcher in each.values() if isinstance(watcher, PartitionsAtRest)]

@@ -103,7 +103,8 @@ async def test_a_clean_enough_log_is_left_alone(tmp_path: Path) -> None:
         assert await setup.cleaner.dirtiest() is None
 
 
-async def test_a_damaged_log_is_reported_and_left_uncleaned_and_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_damaged_log_is_reported_and_left_uncleaned_and_nothing_else(tmp_path: Path, gone: bool) -> None:
     async with running(tmp_path) as setup:
         other = await setup.dirs.create(TopicPartition("users", 1), UUID(int=1))
         setup.fill(200)
@@ -111,11 +112,14 @@ async def test_a_damaged_log_is_reported_and_left_uncleaned_and_nothing_else(tmp
         content = bytearray(first.read_bytes())
         content[150] ^= 1
         first.write_bytes(content)
+        if gone:
+            first.unlink()
         setup.fill(400)
         async with asyncio.timeout(30):
             while setup.log.uncleanable is None:
                 await asyncio.sleep(0.005)
         assert setup.dirs.offline == {}
+        assert list(setup.dirs.damaged) == [setup.log.partition]
         assert not list(tmp_path.glob(f"users-0/*{names.CLEANED}"))
         for n in range(600):
             other.append_as_leader(batch(1, keys=[b"k"], values=[b"%d" % n * 20]), 0, NOW)

@@ -18,13 +18,13 @@ PLACE = TopicPartition("orders", 0)
 FORMER, LATTER = UUID(int=1001), UUID(int=1002)
 
 
-async def made(disk: MemoryDisk, path: str, topic_id: UUID | None, records: int) -> None:
+async def made(disk: MemoryDisk, path: str, topic_id: UUID | None, records: int, epoch: int = 0) -> None:
     """A replica in one dir, made while the other was missing."""
     dirs = log_dirs(disk, [path], first_id=ord(path[-1]))
     await dirs.start()
     log = await dirs.create(PLACE, topic_id)
     if records:
-        log.append_as_leader(batch(records), 0, NOW)
+        log.append_as_leader(batch(records), epoch, NOW)
     await dirs.stop(1)
 
 
@@ -65,7 +65,41 @@ async def test_a_replica_that_was_made_in_a_dir_that_failed_is_set_aside(topic_i
     await dirs.stop(1)
 
 
-@pytest.mark.parametrize("ids", [(FORMER, FORMER), (None, FORMER)], ids=["one topic", "one is not known"])
+@pytest.mark.invariant("P4")
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("less", "more"), [((2, 3), (2, 5)), ((1, 5), (2, 3))], ids=["more records", "a later epoch"]
+)
+async def test_of_two_replicas_of_one_topic_the_one_that_goes_further_stays(
+    less: tuple[int, int], more: tuple[int, int], swapped: bool
+) -> None:
+    """A dir was missing while the partition was moved away from this node and back to it."""
+    disk = MemoryDisk(random.Random(1))
+    disk.mkdir("/")
+    behind, ahead = ("/b", "/a") if swapped else ("/a", "/b")
+    await made(disk, behind, FORMER, less[1], less[0])
+    await made(disk, ahead, FORMER, more[1], more[0])
+    for _ in range(2):
+        dirs = await started(disk)
+        found = dirs.partitions[PLACE]
+        assert dirs.dir_of[PLACE].path == ahead
+        assert (found.epochs.latest_epoch, found.end_offset) == more
+        assert [name for name in disk.list(behind) if name.endswith("-stray")], "nothing is deleted"
+        await dirs.stop(1)
+
+
+async def test_of_two_replicas_that_cannot_be_compared_none_is_chosen() -> None:
+    disk = MemoryDisk(random.Random(1))
+    disk.mkdir("/")
+    for path in ("/a", "/b"):
+        await made(disk, path, FORMER, 3)
+    log = f"/a/orders-0/{0:020d}.log"
+    disk.edit(log, disk.read(log)[:-5])
+    with pytest.raises(LogDirRefused, match=r"orders-0 in /a is one of two and cannot be read: .*; move it away"):
+        await started(disk)
+
+
+@pytest.mark.parametrize("ids", [(None, FORMER)], ids=["one is not known"])
 async def test_what_cannot_be_told_apart_is_refused(ids: tuple[UUID | None, UUID]) -> None:
     clock = ManualClock()
     disk = MemoryDisk(random.Random(1), now_ms=clock.wall_ms)

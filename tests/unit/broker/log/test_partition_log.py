@@ -81,6 +81,23 @@ def test_producers_are_known_after_a_restart(clean: bool) -> None:
     assert not log.append_as_leader(batch(producer_id=7, sequence=12), 0, NOW).duplicate
 
 
+@pytest.mark.invariant("T2")
+@pytest.mark.parametrize("compacted", [True, False])
+def test_producers_of_a_compacted_log_are_as_old_as_their_batches_after_a_crash(compacted: bool) -> None:
+    """Their last batches may be gone: an older one must not bring them back with its sequence."""
+    disk, old = new_disk(), NOW - 100_000
+    config = replace(SMALL, compact=compacted)
+    log = opened(disk, config)
+    log.append_as_leader(batch(producer_id=7, sequence=0, timestamp=old), 0, old)
+    log.append_as_leader(batch(producer_id=8, sequence=0, timestamp=NOW - 1000), 0, NOW)
+    disk.restart()
+    log = opened(disk, config)
+    assert log.expire_producers(NOW, 50_000) == ([7] if compacted else [])
+    assert 8 in log.store.state.entries
+    if compacted:
+        assert not log.append_as_leader(batch(producer_id=7, sequence=5), 0, NOW).duplicate
+
+
 def test_what_a_producer_may_not_send_is_refused() -> None:
     log = opened(new_disk(), replace(SMALL, max_message_bytes=150))
     damaged = batch()

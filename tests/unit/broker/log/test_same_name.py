@@ -226,7 +226,7 @@ async def no_lease(files: PartitionFiles, purpose: str, **_: object) -> AsyncIte
         (OffsetCheckpoints, "forget", keep_old_offsets, flush, 0),
         (asyncio, "Lock", Unlocked, two_cuts, 1),
         (PartitionFiles, "close", close_at_once, cut, 4),
-        (PartitionFiles, "shared", no_lease, clean, 2),
+        (PartitionFiles, "shared", no_lease, clean, 10),
         (PartitionFiles, "shared", no_lease, write_snapshots, 2),
     ],
     ids=["old offsets", "saves at once", "cut not waited for", "cleaning not waited for", "snapshot not waited for"],

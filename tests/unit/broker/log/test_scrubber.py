@@ -132,6 +132,21 @@ async def test_a_missing_file_and_one_that_cannot_be_read_are_damage() -> None:
     await dirs.stop(1)
 
 
+@pytest.mark.invariant("S3")
+async def test_a_reader_that_misses_a_file_reports_damage_of_its_partition_alone() -> None:
+    disk = memory()
+    dirs = await node(disk)
+    log, other = await written(dirs), await written(dirs, 1)
+    segment = log.segment_log.segments[1]
+    segment.release()
+    disk.remove(segment.log_path)
+    with pytest.raises(LogCorrupt, match="the file is gone"):
+        log.read(segment.base_offset, 1000, Isolation.HIGH_WATERMARK)
+    assert (set(dirs.damaged), dirs.offline) == ({log.partition}, {})
+    assert other.read(0, 1000, Isolation.HIGH_WATERMARK).data
+    await dirs.stop(1)
+
+
 async def test_whole_segments_are_whole_and_a_pass_reads_each_of_them_once() -> None:
     dirs = await node()
     logs = [await written(dirs, n) for n in range(3)]

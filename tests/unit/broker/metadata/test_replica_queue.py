@@ -9,6 +9,12 @@ import pytest
 
 from rookery.broker.metadata import replicas as replicas_module
 from rookery.broker.metadata.replicas import Replicas
+from rookery.core.metadata import image as im
+from rookery.core.metadata.records import PartitionRecord, TopicRecord
+from tests.unit.broker.log.inline import no_threads
+from tests.unit.broker.log.nodes import log_dirs, memory
+from tests.unit.broker.metadata.test_damaged_replicas import ME, Desk
+from tests.unit.controller.state.clusters import cluster, directory
 
 KEY = (UUID(int=1), 0)
 
@@ -80,3 +86,33 @@ async def test_a_defect_with_one_replica_ends_nothing_and_is_tried_again(monkeyp
     finally:
         serving.cancel()
         await asyncio.wait([serving])
+
+
+async def test_the_folders_of_a_large_new_topic_are_made_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, each replica would wait for the device by itself: a guard of the number of such waits."""
+    disk, count = memory(), 3 * replicas_module.MANY
+    dirs = log_dirs(disk, ["/a"], first_id=directory(ME).int, threads=no_threads)
+    await dirs.start()
+    synced: list[str] = []
+    sync_dir = disk.sync_dir
+
+    def counted(path: str) -> None:
+        synced.append(path)
+        sync_dir(path)
+
+    monkeypatch.setattr(disk, "sync_dir", counted)
+    desk, topic_id = Desk(dirs, cluster()), UUID(int=77)
+    serving = asyncio.create_task(desk.replicas.serve())
+    try:
+        desk.replicas.activate()
+        directories = (im.UNASSIGNED_DIRECTORY,)
+        made = [PartitionRecord(topic_id, n, (ME,), (ME,), leader=ME, directories=directories) for n in range(count)]
+        desk.happens([TopicRecord("large", topic_id), *made])
+        async with asyncio.timeout(30):
+            await desk.replicas.settled()
+        assert len(dirs.partitions) == len(list(desk.partitions)) == count
+        assert synced.count("/a") <= 2
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+        await dirs.stop(1)

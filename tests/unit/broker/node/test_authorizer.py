@@ -2,12 +2,20 @@
 
 import pytest
 
-from rookery.broker.node.authorization import KNOWN_AUTHORIZERS, PerMinute, authorizer_of, guard_of, notes_on
+from rookery.broker.node.authorization import (
+    KNOWN_AUTHORIZERS,
+    PerMinute,
+    authorizer_of,
+    guard_of,
+    note_on_brokers,
+    notes_on,
+)
 from rookery.core.config.loading import load
 from rookery.core.config.options import ConfigError, Settings
 from rookery.core.metadata.acl_codes import AclOperation, AclResourceType
 from rookery.core.metrics import Metrics
-from rookery.core.security.principal import ANONYMOUS
+from rookery.core.security.authorizer import Authorizer
+from rookery.core.security.principal import ANONYMOUS, KafkaPrincipal
 
 READ, TOPIC = AclOperation.READ, AclResourceType.TOPIC
 
@@ -46,6 +54,18 @@ def test_without_super_users_an_operator_is_warned_that_nobody_may_make_the_firs
     (note,) = notes_on(authorizer_of(settings(authorizer_class_name=KNOWN_AUTHORIZERS[0])))
     assert "super.users" in note
     assert "CLUSTER_ACTION" in note
+
+
+def test_a_broker_that_may_not_replicate_is_warned_of_before() -> None:
+    broker = KafkaPrincipal("User", "broker")
+    note = note_on_brokers(Authorizer(super_users=frozenset({"User:admin"})), broker)
+    assert note is not None
+    assert note.startswith("this broker is User:broker for the other brokers")
+    for authorizer in (
+        Authorizer(super_users=frozenset({"User:admin", "User:broker"})),
+        Authorizer(super_users=frozenset({"User:admin"}), allow_everyone=True),
+    ):
+        assert note_on_brokers(authorizer, broker) is None
 
 
 def test_an_authorizer_of_ones_own_is_refused() -> None:

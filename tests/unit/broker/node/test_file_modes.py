@@ -21,6 +21,7 @@ def modes(folder: Path) -> dict[str, str]:
     return {str(each.relative_to(folder)): oct(each.stat().st_mode & 0o777) for each in sorted(folder.rglob("*"))}
 
 
+@pytest.mark.attack(60)
 def test_what_was_made_before_the_node_was_secured_is_closed_to_others(tmp_path: Path) -> None:
     log = tmp_path / "data" / "__cluster_metadata-0"
     (tmp_path / "other" / "orders-0").mkdir(parents=True)

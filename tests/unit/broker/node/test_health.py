@@ -1,8 +1,12 @@
 """What /healthz says of a broker."""
 
 import json
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from rookery.broker.node.broker_role import BrokerRole
 from rookery.broker.node.health import Health
@@ -36,3 +40,22 @@ async def test_a_partition_on_an_offline_directory_counts_for_no_leader() -> Non
     report = json.loads(page.body)
     assert page.status == 503
     assert (report["broker"]["partitions"], report["broker"]["leaders"]) == (2, 1)
+    process = report["process"]
+    assert 0 < process["open_files"] < process["open_files_max"]
+    assert 0 < process["memory_available_bytes"] < process["memory_total_bytes"]
+    assert process["version"]
+
+
+@pytest.mark.row(185)
+async def test_the_page_for_browsers_names_metrics_that_exist() -> None:
+    """It asks the node's other pages itself, so that a wrong name would show nothing."""
+    page = await Health(1, Metrics(), None, None).pages()["/"](Query())
+    assert isinstance(page, Page)
+    assert page.content_type.startswith("text/html")
+    text = page.body.decode()
+    named = set(re.findall(r'"(kafka_[a-z_]+)"', text))
+    documented = (Path(__file__).parents[4] / "docs" / "metrics.md").read_text()
+    assert len(named) > 5
+    assert named <= set(re.findall(r"`(\w+)`", documented))
+    assert set(re.findall(r"fetch\([`\"](/\w+)", text)) == {"/metrics", "/healthz", "/events"}
+    assert "://" not in text, "it needs nothing from elsewhere"

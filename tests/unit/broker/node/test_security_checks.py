@@ -67,6 +67,82 @@ def test_a_node_that_is_only_a_controller_asks_for_security_by_its_own_listener(
     assert asks_for_security(made) == (protocol == "SSL")
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["ssl.client.auth", "sasl.enabled.mechanisms", "plain.sasl.jaas.config", "connections.max.reauth.ms"],
+)
+def test_protection_of_a_listener_that_is_plain_is_refused(key: str) -> None:
+    """A slip in the map of protocols must not leave a listener open that has options of its own."""
+    value = {"ssl.client.auth": "required", "connections.max.reauth.ms": "9"}.get(key, "PLAIN")
+    keys = {"listeners": f"EXTERNAL://127.0.0.1:9092,{LOOPBACK}", f"listener.name.external.{key}": value}
+    with pytest.raises(ConfigError, match="EXTERNAL is PLAINTEXT, so this would have no effect"):
+        check_security(settings({**keys, "listener.security.protocol.map": "EXTERNAL:PLAINTEXT"}))
+    check_security(settings({**keys, "listener.security.protocol.map": "EXTERNAL:SASL_SSL,CONTROLLER:PLAINTEXT"}))
+
+
+def test_a_broker_whose_controllers_are_plain_does_not_pass_over_their_certificates() -> None:
+    keys = {
+        "process.roles": "broker",
+        "listeners": "PLAINTEXT://:9092",
+        "controller.quorum.bootstrap.servers": "controller-1:9093",
+        "listener.name.controller.ssl.truststore.location": "/ca.pem",
+    }
+    with pytest.raises(ConfigError, match="CONTROLLER is PLAINTEXT, so this would have no effect"):
+        check_security(settings(keys))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.enabled.protocols", "TLSv1.3"),
+        ("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384"),
+        ("ssl.principal.mapping.rules", "DEFAULT"),
+        ("ssl.endpoint.identification.algorithm", ""),
+    ],
+)
+def test_what_grpc_decides_cannot_be_asked_of_the_controllers_listener(key: str, value: str) -> None:
+    keys = {"listeners": f"SSL://:9092,{LOOPBACK}", "listener.security.protocol.map": "SSL:SSL,CONTROLLER:SSL"}
+    check_security(settings(keys))
+    with pytest.raises(ConfigError, match="reached by gRPC"):
+        check_security(settings({**keys, f"listener.name.controller.{key}": value}))
+
+
+LOOPBACK = "CONTROLLER://127.0.0.1:9093"
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        (
+            {"listeners": f"PLAINTEXT://:9092,{LOOPBACK}", "super.users": "User:a; User:ANONYMOUS"},
+            "whoever reaches listener PLAINTEXT may do everything",
+        ),
+        (
+            {"listeners": f"SSL://:9092,{LOOPBACK}", "super.users": "User:ANONYMOUS", "ssl.client.auth": "requested"},
+            "whoever reaches listener SSL may do everything",
+        ),
+        (
+            {"listeners": f"PLAINTEXT://127.0.0.1:9092,{LOOPBACK}", "rookery.http.listener": "0.0.0.0:8080"},
+            "set rookery.http.token, or bind it to 127.0.0.1",
+        ),
+        (
+            {"listeners": f"SASL_SSL://127.0.0.1:9092,{LOOPBACK}", "ssl.client.auth": "required"},
+            "only listener.name.sasl_ssl.ssl.client.auth counts",
+        ),
+    ],
+)
+def test_what_is_open_on_a_secured_node_is_warned_of(keys: dict[str, str], says: str) -> None:
+    notes = check_security(settings({"authorizer.class.name": AUTHORIZER, **keys}))
+    assert any(says in note for note in notes), notes
+    closed = {
+        "super.users": "User:a",
+        "rookery.http.token": "t",
+        "ssl.client.auth": "none",
+        "rookery.http.listener": "0.0.0.0:8080",
+    }
+    assert check_security(settings({"authorizer.class.name": AUTHORIZER, **keys, **closed})) == ()
+
+
 def test_an_authorizer_with_the_controller_on_loopback_starts() -> None:
     keys = {"authorizer.class.name": AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
     assert check_security(settings({**keys, "listeners": "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093"})) == ()
@@ -101,6 +177,8 @@ def test_a_broker_that_reaches_plain_controllers_elsewhere_is_refused() -> None:
         ),
         ({"sasl.jaas.config": "x"}, "by listener and mechanism"),
         ({"listener.name.other.ssl.client.auth": "none"}, "no listener other"),
+        ({"listener.name.sasl_plaintext.ssl.client.auth": "required"}, "SASL_PLAINTEXT is SASL_PLAINTEXT, so this"),
+        ({"listener.name.controller.ssl.keystore.location": "/pw-x"}, "CONTROLLER is PLAINTEXT, so this would have no"),
     ],
 )
 async def test_what_cannot_be_served_is_refused_without_showing_secrets(keys: dict[str, str], says: str) -> None:
@@ -141,3 +219,21 @@ async def test_only_its_own_client_auth_counts_for_a_listener_with_sasl(tmp_path
     }
     assert client_auth(keys) == "none"
     assert client_auth({**keys, "listener.name.sasl_ssl.ssl.client.auth": "required"}) == "required"
+
+
+@pytest.mark.parametrize(
+    ("auth", "rules", "principal"),
+    [("none", "DEFAULT", "User:ANONYMOUS"), ("required", "RULE:^.*CN=([a-z]+).*$/$1/", "User:broker")],
+)
+async def test_a_broker_knows_who_it_is_for_the_others(tmp_path: Path, auth: str, rules: str, principal: str) -> None:
+    authority = Authority(tmp_path)
+    keys = {
+        "listeners": f"SSL://127.0.0.1:9092,{LOOPBACK}",
+        "security.inter.broker.protocol": "SSL",
+        "ssl.keystore.location": str(authority.issue("broker", "127.0.0.1")),
+        "ssl.truststore.location": str(authority.path),
+        "ssl.client.auth": auth,
+        "ssl.principal.mapping.rules": rules,
+    }
+    assert str(secured(keys).principal) == principal
+    assert str(secured(SASL).principal) == "User:b"

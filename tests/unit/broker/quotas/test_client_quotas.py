@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 from immutables import Map
 
 from rookery.broker.quotas import usage
-from rookery.broker.quotas.client_quotas import ClientQuotas, Limit, Who, limit_of, publish_quotas
+from rookery.broker.quotas.client_quotas import ClientQuotas, Limit, QuotaClient, limit_of, publish_quotas
 from rookery.broker.quotas.usage import Window
 from rookery.core.metadata.client_quotas import CLIENT_ID, IP, USER, Quotas, entity_of
 from rookery.core.metadata.image import QuotaEntity
-from rookery.core.metrics import Metrics
+from rookery.core.metrics import Metrics, digest
 from rookery.core.testing.clock import ManualClock
 
 KEY = "producer_byte_rate"
-ANN = Who("ann", "app")
+ANN = QuotaClient("ann", "app")
 Parts = tuple[tuple[str, str | None], ...]
 
 
@@ -36,15 +36,15 @@ def quotas(clock: ManualClock) -> ClientQuotas:
 
 # --- whom a quota holds for ---------------------------------------------------------------------------------
 
-PRECEDENCE: tuple[tuple[Parts, Who], ...] = (
-    (((USER, "ann"), (CLIENT_ID, "app")), Who("ann", "app")),
-    (((USER, "ann"), (CLIENT_ID, None)), Who("ann", "app")),
-    (((USER, "ann"),), Who("ann", "")),
-    (((USER, None), (CLIENT_ID, "app")), Who("ann", "app")),
-    (((USER, None), (CLIENT_ID, None)), Who("ann", "app")),
-    (((USER, None),), Who("ann", "")),
-    (((CLIENT_ID, "app"),), Who("", "app")),
-    (((CLIENT_ID, None),), Who("", "app")),
+PRECEDENCE: tuple[tuple[Parts, QuotaClient], ...] = (
+    (((USER, "ann"), (CLIENT_ID, "app")), QuotaClient("ann", "app")),
+    (((USER, "ann"), (CLIENT_ID, None)), QuotaClient("ann", "app")),
+    (((USER, "ann"),), QuotaClient("ann", "")),
+    (((USER, None), (CLIENT_ID, "app")), QuotaClient("ann", "app")),
+    (((USER, None), (CLIENT_ID, None)), QuotaClient("ann", "app")),
+    (((USER, None),), QuotaClient("ann", "")),
+    (((CLIENT_ID, "app"),), QuotaClient("", "app")),
+    (((CLIENT_ID, None),), QuotaClient("", "app")),
 )
 """Kafka's order, and who shares what such a quota allows."""
 
@@ -68,14 +68,14 @@ def test_others_quotas_and_other_keys_do_not_hold() -> None:
         (((IP, "10.0.0.1"),), {"connection_creation_rate": 1}),
     )
     assert limit_of(quotas, ANN, KEY) is None
-    assert limit_of(quotas, Who("", ""), KEY) is None
+    assert limit_of(quotas, QuotaClient("", ""), KEY) is None
 
 
 def test_a_key_that_the_closest_entity_lacks_is_looked_for_further_away() -> None:
     quotas = quotas_of((((USER, "ann"),), {"request_percentage": 1}), (((CLIENT_ID, None),), {KEY: 7}))
     limit = limit_of(quotas, ANN, KEY)
     assert limit is not None
-    assert (limit.bound, limit.shared_by) == (7, Who("", "app"))
+    assert (limit.bound, limit.shared_by) == (7, QuotaClient("", "app"))
 
 
 # --- what it allows -----------------------------------------------------------------------------------------
@@ -96,17 +96,17 @@ def test_nobody_is_limited_while_there_are_no_quotas(quotas: ClientQuotas) -> No
 def test_a_producer_is_held_until_its_rate_is_the_quota(quotas: ClientQuotas, clock: ManualClock) -> None:
     quotas.apply(quotas_of((((CLIENT_ID, None),), {KEY: 1000})))
     assert quotas.produced(ANN, 10_000) == 0, "ten full samples may go at once"
-    assert quotas.produced(Who("bob", "app"), 500) == 500, "the client id is shared"
-    assert quotas.produced(Who("ann", "other"), 500) == 0, "each client id has its own"
+    assert quotas.produced(QuotaClient("bob", "app"), 500) == 500, "the client id is shared"
+    assert quotas.produced(QuotaClient("ann", "other"), 500) == 0, "each client id has its own"
     clock.advance(11)
     assert quotas.produced(ANN, 10_000) == 0, "what is long ago does not count"
 
 
 def test_a_users_quota_is_shared_by_its_client_ids(quotas: ClientQuotas) -> None:
     quotas.apply(quotas_of((((USER, None),), {KEY: 1000})))
-    assert quotas.produced(Who("ann", "one"), 10_000) == 0
-    assert quotas.produced(Who("ann", "two"), 1000) == 1000
-    assert quotas.produced(Who("bob", "one"), 10_000) == 0
+    assert quotas.produced(QuotaClient("ann", "one"), 10_000) == 0
+    assert quotas.produced(QuotaClient("ann", "two"), 1000) == 1000
+    assert quotas.produced(QuotaClient("bob", "one"), 10_000) == 0
 
 
 def test_a_new_quota_holds_for_what_was_used_before(quotas: ClientQuotas) -> None:
@@ -132,7 +132,7 @@ def test_time_of_the_loop_is_limited_and_no_hold_is_longer_than_a_sample(
 def test_a_fetch_that_is_held_gets_nothing_and_pays_nothing(quotas: ClientQuotas, clock: ManualClock) -> None:
     quotas.apply(quotas_of((((CLIENT_ID, "app"),), {"consumer_byte_rate": 1000})))
     assert quotas.fetch_bytes_max(ANN) == 10_000
-    assert quotas.fetch_bytes_max(Who("ann", "other")) is None
+    assert quotas.fetch_bytes_max(QuotaClient("ann", "other")) is None
     assert quotas.fetched(ANN, 9000, 0.0) == 0
     assert quotas.fetched(ANN, 2000, 0.0) == 1000
     assert quotas.fetched(ANN, 1000, 0.0) == 0, "what was held back does not count"
@@ -158,6 +158,7 @@ def test_a_fetch_pays_with_the_loops_time_too(quotas: ClientQuotas) -> None:
     assert quotas.fetched(ANN, 10_000, 0.0) == 100, "the time still counts, the bytes that were held back do not"
 
 
+@pytest.mark.attack(63)
 def test_new_connections_are_limited_by_address(quotas: ClientQuotas, clock: ManualClock) -> None:
     named = ((IP, "0:0::1"),), {"connection_creation_rate": 1.0}
     default = ((IP, None),), {"connection_creation_rate": 2.0}
@@ -173,7 +174,7 @@ def test_new_connections_are_limited_by_address(quotas: ClientQuotas, clock: Man
 def test_changes_of_partitions_are_taken_from_what_is_left(quotas: ClientQuotas, clock: ManualClock) -> None:
     quotas.apply(quotas_of((((USER, None),), {"controller_mutation_rate": 2.0})))
     assert quotas.mutates(ANN, 21, strict=True) == 0
-    assert quotas.mutates(Who("ann", "other"), 4, strict=True) == 0, "who has something left may take more"
+    assert quotas.mutates(QuotaClient("ann", "other"), 4, strict=True) == 0, "who has something left may take more"
     assert quotas.mutates(ANN, 1, strict=True) == 1500, "and waits then, without paying"
     assert quotas.mutates(ANN, 1, strict=False) == 2000
     quotas.mutated_less(ANN, 2)
@@ -181,8 +182,8 @@ def test_changes_of_partitions_are_taken_from_what_is_left(quotas: ClientQuotas,
     clock.advance(1)
     assert quotas.mutates(ANN, 1, strict=True) == 0
     quotas.mutated_less(ANN, 1000)
-    assert dict(quotas.tokens()) == {Who("ann", ""): 22}, "no more than fits is given back"
-    assert quotas.mutates(Who("bob", "app"), 22, strict=True) == 0
+    assert dict(quotas.tokens()) == {QuotaClient("ann", ""): 22}, "no more than fits is given back"
+    assert quotas.mutates(QuotaClient("bob", "app"), 22, strict=True) == 0
 
 
 def test_a_hold_has_an_end_that_fits_the_answer(clock: ManualClock) -> None:
@@ -204,13 +205,13 @@ def test_so_many_clients_are_remembered_and_the_silent_ones_go_first(
     quotas.apply(quotas_of((((CLIENT_ID, None),), {KEY: 1000})))
     quotas.produced(ANN, 10_000)
     for number in range(20):
-        quotas.produced(Who("ann", str(number)), 10)
+        quotas.produced(QuotaClient("ann", str(number)), 10)
         assert quotas.produced(ANN, 0) == 0
     seen = [who.client_id for who, _ in quotas.rates(KEY)]
     assert seen == ["16", "17", "18", "19", "app"]
     assert quotas.produced(ANN, 1000) == 1000, "who keeps talking is not forgotten"
     clock.advance(3600)
-    quotas.produced(Who("ann", "new"), 1)
+    quotas.produced(QuotaClient("ann", "new"), 1)
     assert [who.client_id for who, _ in quotas.rates(KEY)] == ["new"]
 
 
@@ -237,3 +238,7 @@ def test_metrics_tell_rates_and_holds(quotas: ClientQuotas) -> None:
     assert value("request_time", "Request") == 5
     assert value("tokens", "ControllerMutation") == 17
     assert [value("throttle_time", each) for each in ("Produce", "Fetch", "Request")] == [10_000, 0, 0]
+    hidden = Metrics()
+    publish_quotas(hidden, quotas, digest)
+    labels = {"resource": "Produce", "user": digest("ann"), "clientId": digest("app")}
+    assert hidden.value("kafka_server_quota_byte_rate", labels) == 2000

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from rookery.broker.replication.waiters import RECENT, Parked, Waiters
+from rookery.broker.replication.waiters import (
+    ANYTHING,
+    APPENDED,
+    COMMITTED,
+    FOR_APPENDED,
+    FOR_COMMITTED,
+    OTHERWISE,
+    RECENT,
+    Parked,
+    Waiters,
+)
 from tests.unit.broker.server.fakes import FakeScheduler
 
 
@@ -227,3 +237,29 @@ def test_a_wait_during_which_nothing_has_changed_ends_without_a_look() -> None:
     waiters.park(waiter, ["a"], 10, as_of=waiters.changes)
     scheduler.advance(10)
     assert (waiter.looks, waiter.expired) == ([], 1)
+
+
+def test_only_those_are_asked_whom_a_change_concerns() -> None:
+    scheduler, waiters = rig()
+    follower, producer, anybody = Recorder("follower"), Recorder("Produce"), Recorder("any")
+    for waiter, waits_for in ((follower, FOR_APPENDED), (producer, FOR_COMMITTED), (anybody, ANYTHING)):
+        assert waiters.park(waiter, ["a"], 10.0, as_of=waiters.changes, waits_for=waits_for) is not None
+
+    def asked() -> tuple[int, int, int]:
+        scheduler.run()
+        counts = len(follower.looks), len(producer.looks), len(anybody.looks)
+        for each in (follower, producer, anybody):
+            each.looks.clear()
+        return counts
+
+    waiters.wake("a", APPENDED)
+    assert asked() == (1, 0, 1)
+    waiters.wake("a", COMMITTED)
+    assert asked() == (0, 1, 1)
+    waiters.wake("a", APPENDED)
+    waiters.wake("a", COMMITTED)
+    assert asked() == (1, 1, 1), "both, and each once"
+    waiters.wake("a", OTHERWISE)
+    assert asked() == (1, 1, 1)
+    waiters.wake("a")
+    assert asked() == (1, 1, 1)

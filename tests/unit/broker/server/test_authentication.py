@@ -194,6 +194,7 @@ def test_an_empty_token_of_an_old_client_is_no_empty_segment() -> None:
 
 
 @pytest.mark.parametrize("user", ["alice", "nobody"])
+@pytest.mark.attack(15, 16)
 def test_a_wrong_password_is_an_error_that_tells_nothing(user: str) -> None:
     talk = Talk()
     talk.handshake()
@@ -219,6 +220,7 @@ def test_after_a_refusal_nothing_is_served() -> None:
 
 
 @pytest.mark.parametrize("key", [METADATA.key, PRODUCE.key, 999, -1])
+@pytest.mark.attack(1, 12)
 def test_other_requests_are_not_answered_and_not_parsed(key: int) -> None:
     for prepare in (lambda _: None, Talk.api_versions, Talk.handshake):
         talk = Talk()
@@ -226,10 +228,12 @@ def test_other_requests_are_not_answered_and_not_parsed(key: int) -> None:
         assert silent(talk.raw(struct.pack(">h", key) + b"\xff" * 100))
 
 
+@pytest.mark.attack(2)
 def test_sasl_authenticate_first_is_not_answered() -> None:
     assert silent(Talk().token(PlainClient("alice", PASSWORD).first()))
 
 
+@pytest.mark.attack(3)
 def test_the_versions_can_be_asked_again_a_few_times() -> None:
     talk = Talk()
     for _ in range(API_VERSIONS_MAX):
@@ -242,6 +246,7 @@ def test_the_versions_can_be_asked_again_a_few_times() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "plain", "", "x" * 1000])
+@pytest.mark.attack(26)
 def test_a_mechanism_that_is_off_is_answered_by_those_that_are_on(mechanism: str) -> None:
     refuse = Talk().handshake(mechanism)
 
@@ -259,6 +264,7 @@ def test_a_second_handshake_in_the_middle_is_illegal() -> None:
     assert handshaken(refuse).error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
+@pytest.mark.attack(25)
 def test_requests_after_an_old_handshake_are_tokens_and_fail_without_an_answer() -> None:
     talk = Talk()
     talk.handshake(version=0)
@@ -266,16 +272,31 @@ def test_requests_after_an_old_handshake_are_tokens_and_fail_without_an_answer()
     assert silent(talk.api_versions())
 
 
+@pytest.mark.attack(4, 6)
 def test_large_frames_and_late_ones_are_refused() -> None:
     talk = Talk()
-    assert talk.gate.frame_limit == 524_288
-    assert silent(talk.raw(bytes(524_289)))
+    assert talk.gate.frame_limit == 65_536
+    assert silent(talk.raw(bytes(65_537)))
+    talk = Talk()
+    talk.handshake()
+    assert talk.gate.frame_limit == 65_536, "no password is as long"
 
     late = Talk()
     late.handshake()
     late.now_ms += 10_000
     assert late.gate.deadline_ms == late.now_ms
     assert silent(late.token(PlainClient("alice", PASSWORD).first()))
+
+
+@pytest.mark.attack(4)
+def test_only_a_token_may_be_large() -> None:
+    offered = {"OAUTHBEARER": lambda: PlainServer(PlainUsers.of({}))}
+    gate = Authentication(AuthenticationSettings(offered, {}), 0)
+    assert gate.frame_limit == 65_536
+    asked = request_frame(SASL_HANDSHAKE, 1, 1, "t", SaslHandshakeRequest(mechanism="OAUTHBEARER"))
+    assert isinstance(gate.received(b"".join(map(bytes, asked))[4:], 0, 0), Answer)
+    assert gate.frame_limit == 524_288
+    assert gate.received(bytes(524_289), 0, 0) == Refuse(None, "a frame of 524289 bytes before authentication")
 
 
 @pytest.mark.parametrize("version", [-1, 2, 3, 99])
@@ -303,6 +324,7 @@ def test_without_an_end_there_is_no_second_authentication() -> None:
     assert talk.gate.serve(talk.now_ms) == Serve()
 
 
+@pytest.mark.attack(28)
 def test_a_session_ends_with_its_next_request() -> None:
     talk = Talk(settings(PLAIN=5000))
     admit = talk.log_in()
@@ -337,6 +359,7 @@ def test_in_the_middle_of_authenticating_again_nothing_else_is_served() -> None:
     assert silent(talk.raw(struct.pack(">hhih", PRODUCE.key, 9, 1, -1)))
 
 
+@pytest.mark.attack(27)
 def test_authenticating_again_is_allowed_once_a_second() -> None:
     talk = Talk(settings(PLAIN=5000))
     talk.log_in()
@@ -356,6 +379,7 @@ def test_authenticating_again_is_allowed_once_a_second() -> None:
         ("PLAIN", b"\0alice\0wrong"),
     ],
 )
+@pytest.mark.attack(27)
 def test_authenticating_again_as_another_or_otherwise_fails(mechanism: str, token: bytes) -> None:
     talk = Talk(settings(PLAIN=5000))
     talk.log_in()

@@ -296,6 +296,7 @@ def test_answers_behind_a_wait_are_bounded_too() -> None:
         ("a client id beyond the frame", pack(">i", 12) + pack(">hhih", 3, 1, 1, 500) + b"ab"),
     ],
 )
+@pytest.mark.attack(5)
 def test_a_malformed_frame_closes_its_own_connection_with_one_line(
     what: str, data: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -310,6 +311,7 @@ def test_a_malformed_frame_closes_its_own_connection_with_one_line(
     assert other.answers() == ["undisturbed"]
 
 
+@pytest.mark.attack(13)
 def test_a_request_without_records_that_is_too_large_is_not_read() -> None:
     rig = Rig()
     client = rig.client()

@@ -111,6 +111,7 @@ async def test_tokens_are_taken_once_the_keys_are_there_and_a_new_key_is_fetched
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
+@pytest.mark.attack(31)
 async def test_a_failure_is_tried_again_and_heals(issuer: Issuer, authority: Authority, status: int) -> None:
     issuer.status = status
     jwks = jwks_of(issuer, authority)

@@ -151,6 +151,7 @@ async def test_who_knows_the_password_is_served_as_that_user(mechanism: str) -> 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 @pytest.mark.parametrize(("user", "password"), [("ann", "wrong"), ("nobody", "secret")])
+@pytest.mark.attack(15)
 async def test_who_does_not_is_refused_after_a_pause_and_closed(mechanism: str, user: str, password: str) -> None:
     async with running(Protection(sasl=sasl(), failure_delay_s=0.1)) as it:
         loop = asyncio.get_running_loop()
@@ -179,6 +180,7 @@ async def test_a_mechanism_that_is_not_offered_is_named_with_those_that_are() ->
         (pack(">i", 2**31 - 1),),
     ],
 )
+@pytest.mark.attack(1, 2, 4, 5, 12)
 async def test_what_is_not_allowed_before_authentication_closes_without_an_answer(frames: tuple[bytes, ...]) -> None:
     async with running(Protection(sasl=sasl(), failure_delay_s=0.0)) as it:
         received = await it.raw(*frames)
@@ -186,6 +188,7 @@ async def test_what_is_not_allowed_before_authentication_closes_without_an_answe
         assert it.scripted.handled == []
 
 
+@pytest.mark.attack(10, 11)
 async def test_what_is_sent_behind_a_failed_authentication_is_never_served_and_behind_a_good_one_it_is() -> None:
     async with running(Protection(sasl=sasl(), failure_delay_s=0.0)) as it:
         await it.raw(handshake_frame(), token_frame(b"\0ann\0wrong"), metadata_frame())
@@ -198,12 +201,14 @@ async def test_what_is_sent_behind_a_failed_authentication_is_never_served_and_b
         writer.close()
 
 
+@pytest.mark.attack(6)
 async def test_a_client_that_takes_too_long_is_closed() -> None:
     async with running(Protection(sasl=sasl(timeout_ms=50))) as it:
         assert await it.raw(pack(">i", 20) + b"\0") == b""
         assert it.protection.counts.failed == 1
 
 
+@pytest.mark.attack(28)
 async def test_a_session_that_is_over_ends_with_the_next_request() -> None:
     async with running(Protection(sasl=sasl(reauth_ms=50))) as it:
         reader, writer = await asyncio.open_connection("127.0.0.1", it.port)
@@ -299,6 +304,7 @@ def trusting(authority: Authority, certificate: Path | None = None) -> ssl.SSLCo
     return context
 
 
+@pytest.mark.attack(35)
 async def test_a_certificate_names_its_owner_by_the_rules(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     tls = ListenerTls("SECURE", stores(authority, ssl_client_auth="requested"))
@@ -332,6 +338,7 @@ async def test_a_client_takes_no_certificate_of_another_host(tmp_path: Path) -> 
         connection.close()
 
 
+@pytest.mark.attack(8)
 async def test_of_handshakes_that_do_not_go_on_the_oldest_gives_way(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     tls = ListenerTls("SECURE", stores(authority))
@@ -350,6 +357,7 @@ async def test_of_handshakes_that_do_not_go_on_the_oldest_gives_way(tmp_path: Pa
             writer.close()
 
 
+@pytest.mark.attack(8)
 async def test_limits_act_before_the_handshake(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     tls = ListenerTls("SECURE", stores(authority))

@@ -31,6 +31,7 @@ def test_a_million_mutated_frames_let_nobody_in_and_break_nothing(part: int) -> 
     assert totals.unread > 1000
 
 
+@pytest.mark.attack(65)
 async def test_two_thousand_strangers_over_sockets_disturb_nobody(caplog: pytest.LogCaptureFixture) -> None:
     sasl = AuthenticationSettings(mechanisms(), {}, receive_bytes_max=LIMIT)
     before_mb, made = rss_mb(), streams(Random(7))

@@ -127,6 +127,22 @@ async def test_of_two_changes_of_options_the_last_one_holds(tmp_path: Path) -> N
     assert tls.has(before)
 
 
+async def test_the_same_file_named_again_is_read_again_if_it_has_changed(tmp_path: Path) -> None:
+    """As with Kafka: who has renewed a certificate in place names its file once more."""
+    authority = Authority(tmp_path)
+    location = authority.issue("broker", "127.0.0.1", "localhost")
+    texts = {"ssl.keystore.location": str(location), "ssl.truststore.location": str(authority.path)}
+    tls = ListenerTls("SECURE", texts)
+    reload, before = TlsReload([tls]), tls.tls
+    reload.reconfigure(lambda _: texts)
+    await asyncio.gather(*reload._work)
+    assert tls.tls is before, "nothing has changed"
+    location.write_bytes(authority.issue("renewed", "127.0.0.1").read_bytes())
+    reload.reconfigure(lambda _: texts)
+    await asyncio.gather(*reload._work)
+    assert tls.tls.chain != before.chain
+
+
 def test_a_missing_key_is_named() -> None:
     with pytest.raises(ConfigError, match=r"ssl\.keystore\.location"):
         ListenerTls("SECURE", {})

@@ -24,7 +24,7 @@ from rookery.controller.settings import ControllerSettings
 from rookery.core.clock import SystemClock
 from rookery.core.errors import ErrorCode, UnsupportedVersionError
 from rookery.core.metadata import requests as q
-from rookery.core.metadata.delta import Fold
+from rookery.core.metadata.delta import LatestImage
 from rookery.core.metadata.features import METADATA_VERSION, Release, UnsupportedLevelError
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.snapshot import state_hash
@@ -97,7 +97,7 @@ class Broker:
     def __init__(self, cluster: Cluster, release: Release, incarnation: int) -> None:
         self.release = release
         self.incarnation = incarnation
-        self.fold = Fold(release=release)
+        self.fold = LatestImage(release=release)
         settings = MetadataFollowerSettings(CLUSTER, BROKER, cluster.endpoints, max_wait_ms=200, request_timeout_ms=600)
         self.follower = MetadataFollower(settings, self, lambda: release.rpc_version(self.level()))
         self.client = ControllerClient(CLUSTER, BROKER, cluster.endpoints, release=release, level=self.level)

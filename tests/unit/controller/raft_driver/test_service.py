@@ -139,3 +139,22 @@ async def test_a_follower_points_to_the_leader_for_changes(tmp_path: Path) -> No
         await channel.close()
         assert answer.error == ErrorCode.NOT_CONTROLLER
         assert (answer.leader.id, answer.leader.endpoint) == (leader.settings.node_id, leader.endpoint)
+
+
+@pytest.mark.attack(59)
+async def test_nothing_lists_the_services_and_large_messages_are_refused(tmp_path: Path) -> None:
+    async with nodes(tmp_path, 1) as cluster:
+        leader = await cluster.leader()
+        channel, _ = stub_of(leader)
+        for name in ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"):
+            call: Any = channel.unary_unary(f"/{name}/ServerReflectionInfo")
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call(b"", timeout=5)
+            assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        await channel.close()
+        wide = grpc.aio.insecure_channel(leader.endpoint, options=[("grpc.max_send_message_length", -1)])
+        huge = pb.FetchRequest(caller=caller(cluster_id="x" * (17 << 20)))
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await RaftStub(wide).Fetch(huge, timeout=20)  # type: ignore[no-untyped-call]
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        await wide.close()

@@ -39,6 +39,7 @@ async def ask(endpoint: str, tls: Tls | None, request: Message) -> str:
     return "OK"
 
 
+@pytest.mark.attack(58)
 async def test_voters_with_certificates_form_a_quorum_and_nobody_else_gets_in(
     tmp_path: Path, authority: Authority
 ) -> None:
@@ -55,6 +56,7 @@ async def test_voters_with_certificates_form_a_quorum_and_nobody_else_gets_in(
         broker = read_tls(authority.settings("broker", "node-50"))
         user = read_tls(authority.settings("alice", "alice"))
         admin = read_tls(authority.settings("boss", "admin"))
+        sly = read_tls(authority.settings("sly", "URI:node-50", "email:admin", "DNS:sly"))
         assert await ask(own, None, look) == "UNAVAILABLE", "no TLS"
         assert await ask(own, Tls(authority.path.read_bytes()), look) == "UNAVAILABLE", "no certificate"
         wrong_ca = read_tls({**stranger.settings("node", "node-50"), "ssl.truststore.location": str(authority.path)})
@@ -67,6 +69,8 @@ async def test_voters_with_certificates_form_a_quorum_and_nobody_else_gets_in(
         assert await ask(own, user, look) == "OK"
         assert await ask(own, user, remove) == "PERMISSION_DENIED"
         assert await ask(own, admin, remove) == "OK"
+        assert await ask(own, sly, fetch) == "PERMISSION_DENIED", "only names of hosts are names of nodes"
+        assert await ask(own, sly, remove) == "PERMISSION_DENIED"
 
 
 @dataclass

@@ -17,7 +17,7 @@ from tests.unit.controller.raft_driver.test_batches import BATCHES, as_bytes
 
 ME, YOU = ReplicaKey(1, UUID(int=11)), ReplicaKey(2, UUID(int=22))
 TO = YOU.id
-SPEAKER = to_wire.Speaker("c", ME, 1, RELEASE.features)
+CALLER = to_wire.CallerIdentity("c", ME, 1, RELEASE.features)
 
 
 def sent(message: Any) -> Any:
@@ -33,18 +33,18 @@ SNAPSHOT = m.FetchSnapshotRequest(1, 5, 7, ME, SnapshotId(50, 4), 4096)
 
 
 def test_requests_come_back() -> None:
-    assert to_wire.read_vote_request(sent(to_wire.vote_request(SPEAKER, VOTE, TO)), 5) == VOTE
-    assert to_wire.read_begin_request(sent(to_wire.begin_request(SPEAKER, BEGIN, TO)), 5) == BEGIN
-    assert to_wire.read_end_request(sent(to_wire.end_request(SPEAKER, END, TO)), 5) == END
-    fetch = sent(to_wire.fetch_request(SPEAKER, FETCH, TO, 1))
+    assert to_wire.read_vote_request(sent(to_wire.vote_request(CALLER, VOTE, TO)), 5) == VOTE
+    assert to_wire.read_begin_request(sent(to_wire.begin_request(CALLER, BEGIN, TO)), 5) == BEGIN
+    assert to_wire.read_end_request(sent(to_wire.end_request(CALLER, END, TO)), 5) == END
+    fetch = sent(to_wire.fetch_request(CALLER, FETCH, TO, 1))
     assert to_wire.read_fetch_request(fetch, 5, 500) == FETCH
     assert to_wire.features_of(fetch) == RELEASE.features
-    assert to_wire.read_snapshot_request(sent(to_wire.snapshot_request(SPEAKER, SNAPSHOT, TO)), 5) == SNAPSHOT
+    assert to_wire.read_snapshot_request(sent(to_wire.snapshot_request(CALLER, SNAPSHOT, TO)), 5) == SNAPSHOT
 
 
 def test_a_caller_cannot_have_its_fetch_held_for_longer_than_allowed() -> None:
     for wanted, given in ((1_000_000, 500), (-7, 0)):
-        request = to_wire.fetch_request(SPEAKER, replace(FETCH, max_wait_ms=wanted), TO, 1)
+        request = to_wire.fetch_request(CALLER, replace(FETCH, max_wait_ms=wanted), TO, 1)
         assert to_wire.read_fetch_request(sent(request), 5, 500).max_wait_ms == given
 
 

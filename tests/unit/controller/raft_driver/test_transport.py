@@ -9,7 +9,7 @@ import pytest
 from rookery.controller.raft import messages as m
 from rookery.controller.raft.ready import Send
 from rookery.controller.raft.settings import RaftConfig
-from rookery.controller.raft.translation import Speaker
+from rookery.controller.raft.translation import CallerIdentity
 from rookery.controller.raft.transport import Transport
 from rookery.controller.raft.voters import ReplicaKey
 from rookery.proto import raft_pb2 as pb
@@ -57,7 +57,7 @@ class SlowLeader:
 
 async def download(leader: SlowLeader) -> Inbox:
     inbox, key = Inbox(), ReplicaKey(2, UUID(int=2))
-    transport = Transport(lambda: Speaker("c", key, 1, ()), HASTY, inbox, me=2, endpoints={1: "leader:1"})
+    transport = Transport(lambda: CallerIdentity("c", key, 1, ()), HASTY, inbox, me=2, endpoints={1: "leader:1"})
     tasks: list[asyncio.Task[None]] = []
     transport._peer("leader:1", tasks.append).stub = leader  # type: ignore[arg-type]
     request = m.FetchSnapshotRequest(2, 77, 3, key, SNAPSHOT, 10)

@@ -25,6 +25,8 @@ def loaded(**keys: str) -> Settings:
         ("authorizer.nonsense", "authorizer.class.name"),
         ("super.user", "correct or remove"),
         ("principal.mapper", "correct or remove"),
+        ("SSL.client.auth", "correct or remove"),
+        ("rookery.http.tokn", "correct or remove"),
         ("delegation.token.secret.key", "delegation tokens are not supported"),
     ],
 )
@@ -35,6 +37,7 @@ def test_unknown_keys_of_security_stop_the_start_and_show_no_value(key: str, rem
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.attack(61)
 def test_the_text_of_settings_shows_no_secret() -> None:
     keys = {"ssl.key.password": "s3cret", "listener.name.external.ssl.keystore.password": "s3cret"}
     assert "s3cret" not in repr(load([("file", keys)]))

@@ -225,6 +225,25 @@ def test_an_epoch_checkpoint_that_parses_but_lies_is_rebuilt() -> None:
         assert opened(damaged, SMALL, clean=True).epochs.entries == [(1, 0), (2, 3), (5, 7)], lie
 
 
+@pytest.mark.invariant("S5")
+@pytest.mark.parametrize("content", [None, "", "0\n3\n1 0\n2", "0\n2\n1 0\n2 2\n", "0\n1\n1 0\n", "0\n0\n"])
+def test_epochs_are_whole_after_a_crash_whatever_became_of_their_checkpoint(content: str | None) -> None:
+    """Those of segments that were durable are read from their batches: a leader that does not know them would tell its
+    followers that they end elsewhere."""
+    on = disk()
+    written(on, epochs=(1, 2, 2, 5, 6))
+    path = f"{FOLDER}/{names.LEADER_EPOCHS}"
+    if content is None:
+        on.remove(path)
+    else:
+        on.edit(path, content.encode())
+    log = opened(on, SMALL, recovery_point=7)
+    assert log.segments[1].base_offset <= 7, "the first segment is not looked at"
+    assert log.epochs.entries == [(1, 0), (2, 2), (5, 6), (6, 7)]
+    log.close()
+    assert opened(on, SMALL, clean=True).epochs.entries == [(1, 0), (2, 2), (5, 6), (6, 7)]
+
+
 @pytest.mark.invariant("S4", "S7")
 def test_a_flipped_byte_in_the_recovery_points_never_makes_wrong_records() -> None:
     on = disk()

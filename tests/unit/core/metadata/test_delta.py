@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rookery.core.metadata import records as r
 from rookery.core.metadata.codec import encode
-from rookery.core.metadata.delta import Delta, Fold, ReplayError
+from rookery.core.metadata.delta import Delta, LatestImage, ReplayError
 from rookery.core.metadata.image import EMPTY, Changes, Image, LeaderRecoveryState, ResourceType
 from rookery.core.metadata.snapshot import snapshot, state_hash
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
@@ -160,7 +160,7 @@ def batches(records: Sequence[r.Record], cuts: Sequence[int]) -> list[CommittedB
 
 
 def folded(records: Sequence[r.Record], cuts: Sequence[int] = ()) -> Image:
-    fold = Fold()
+    fold = LatestImage()
     for batch in batches(records, cuts):
         fold.on_commit(batch)
     return fold.image
@@ -186,7 +186,7 @@ def test_snapshot_and_tail_give_what_full_replay_gives(seed: int, cut: int) -> N
     records = history(seed)
     cut = min(cut, len(records))
     early = folded(records[:cut])
-    fold = Fold()
+    fold = LatestImage()
     fold.on_snapshot(SnapshotId(cut, 1), [encode(record) for record in snapshot(early)])
     assert state_hash(fold.image) == state_hash(early)
     for batch in batches(records, [cut]):
@@ -228,7 +228,7 @@ def test_a_snapshot_arrives_as_the_difference_from_what_was_known(seed: int, beh
 @pytest.mark.invariant("M12")
 def test_a_view_only_moves_forward() -> None:
     records = [r.TopicRecord("a", UUID(int=1)), r.TopicRecord("b", UUID(int=2))]
-    fold = Fold()
+    fold = LatestImage()
     for batch in batches(records, [1]):
         fold.on_commit(batch)
     newest = fold.image

@@ -1,7 +1,9 @@
 """Which node a client asks for what any node knows."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -14,7 +16,13 @@ from rookery.core.wire.apis.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from rookery.core.wire.apis.metadata import METADATA, MetadataRequest
+from rookery.core.wire.apis.metadata import (
+    METADATA,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 
 class Asked(Cluster):
@@ -47,6 +55,35 @@ def test_one_node_is_asked_until_it_is_known_to_be_wrong() -> None:
         cluster.turn()
         cluster.turn()
         assert await cluster.answered() == 1
+
+    asyncio.run(run())
+
+
+class Describing(Asked):
+    """One topic; each port has its own view of who leads, in which epoch."""
+
+    leaders = {1: (1, 4), 2: (2, 5), 3: (3, 6)}  # noqa: RUF012
+    topic_id = UUID(int=7)
+
+    async def ask(self, address: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+        leader, epoch = self.leaders[address[1]]
+        partition = MetadataResponsePartition(
+            partition_index=0, leader_id=leader, leader_epoch=epoch, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]
+        )
+        topic = MetadataResponseTopic(name="t", topic_id=self.topic_id, partitions=[partition])
+        return MetadataResponse(brokers=[], topics=[topic])
+
+    async def leader_by(self, port: int) -> int:
+        self.view = replace(self.view, nodes={port: Node(port, "nowhere", port)})
+        return (await self.refresh(["t"])).topics["t"].partitions[0].leader
+
+
+def test_a_node_that_is_cut_off_does_not_bring_a_former_leader_back() -> None:
+    async def run() -> None:
+        cluster = Describing()
+        assert [await cluster.leader_by(port) for port in (2, 1, 3, 2, 1)] == [2, 2, 3, 3, 3]
+        cluster.topic_id = UUID(int=8)  # another topic with the same name
+        assert await cluster.leader_by(1) == 1
 
     asyncio.run(run())
 

@@ -3,13 +3,17 @@
 import asyncio
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 
-from rookery.core.net.control import bind, name_is_unknown, open_channel, server_options
+from rookery.core.net import control
+from rookery.core.net.control import GRPC, bind, name_is_unknown, open_channel, server_options
+from rookery.core.net.tls import read_tls
+from tests.certificates import Authority
 from tests.cluster.quorum import free_ports
 
 AWAY_S = 10.0
@@ -105,3 +109,26 @@ async def test_a_name_that_nobody_knows_is_told_from_a_peer_that_is_away() -> No
             await call(b"hello", timeout=30)
         assert name_is_unknown(failed.value) == unknown, failed.value.details()
         await channel.close()
+
+
+@pytest.mark.parametrize("first", [b"", b"\x16\x03\x01", b"PRI"])
+@pytest.mark.parametrize("secured", [False, True])
+async def test_who_does_not_come_to_the_point_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes, secured: bool
+) -> None:
+    """Every connection holds a file, before anybody knows whose it is."""
+    monkeypatch.setattr(control, "HANDSHAKE_MS", 200)
+    tls = read_tls(Authority(tmp_path).settings("node", "node-1", "127.0.0.1")) if secured else None
+    server = GRPC.server(10)
+    port = bind(server, "127.0.0.1:0", tls)
+    await server.start()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(first)
+        async with asyncio.timeout(20):
+            with suppress(ConnectionError):
+                while await reader.read(1000):
+                    pass
+        writer.close()
+    finally:
+        await server.stop(0)

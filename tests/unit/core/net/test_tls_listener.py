@@ -1,9 +1,14 @@
-"""A listener that speaks TLS: what becomes of handshakes that are given up."""
+"""A listener that speaks TLS: handshakes take turns, and what becomes of those that are given up."""
 
 import asyncio
+import socket
 import ssl
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
 
 from rookery.core.net.tls import read_tls, server_context
 from rookery.core.net.tls_listener import Handshake, TlsListening
@@ -16,11 +21,25 @@ class Door:
     handshake_timeout_s = 30.0
 
     def __init__(self, context: ssl.SSLContext) -> None:
-        self.context = context
+        self._context = context
+        self.passes = 0
+        """Of the loop, if somebody counts them."""
+        self.begun: list[int] = []
+        """In which pass a handshake began."""
         self.admitted: list[Handshake] = []
         self.ended: list[object] = []
         self.came = asyncio.Event()
         self.left = asyncio.Event()
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        self.begun.append(self.passes)
+        return self._context
+
+    async def count_passes(self) -> None:
+        while True:
+            self.passes += 1
+            await asyncio.sleep(0)
 
     def admit(self, handshake: Handshake) -> bool:
         self.admitted.append(handshake)
@@ -91,3 +110,39 @@ async def test_a_handshake_given_up_before_ends_without_an_error(tmp_path: Path)
     writer.close()
     await listener.close()
     assert door.ended == [None]
+
+
+def client_hello() -> bytes:
+    outgoing = ssl.MemoryBIO()
+    made = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        made.do_handshake()
+    return outgoing.read()
+
+
+async def _storm(folder: Path, clients: int) -> None:
+    _, door, listener, made = await listening(folder)
+    silent = socket.create_connection(listener.address)
+    sockets = [socket.create_connection(listener.address) for _ in range(clients)]
+    for each in sockets:
+        each.sendall(client_hello())
+    counting = asyncio.create_task(door.count_passes())
+    async with asyncio.timeout(60):
+        while len(door.begun) < clients:
+            await asyncio.sleep(0)
+    assert len(set(door.begun)) == clients, "one in a pass"
+    assert len(door.admitted) == clients + 1
+    assert len(made) <= clients, "nothing is made for who says nothing"
+    await listener.close()
+    counting.cancel()
+    assert len(door.ended) == clients + 1, "handshakes under way end with the listener"
+    assert not any(protocol.lost.is_set() for protocol in made), "none was ever connected"
+    for each in (silent, *sockets):
+        each.close()
+
+
+@pytest.mark.attack(8, 65)
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_handshakes_that_come_at_once_take_turns(tmp_path: Path, run: Any) -> None:
+    """Each costs milliseconds: hundreds in one pass of the loop would hold up everybody who is connected."""
+    run(_storm(tmp_path, 8))

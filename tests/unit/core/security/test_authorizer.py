@@ -75,6 +75,7 @@ def test_what_nothing_allows_is_denied() -> None:
     assert may(by(acl()))
 
 
+@pytest.mark.attack(39)
 def test_a_literal_name_is_the_whole_name_and_a_prefix_its_beginning() -> None:
     assert not may(by(acl(name="foo")), name="foobar")
     prefixed = by(acl(name="foo", pattern=PREFIXED))
@@ -87,6 +88,7 @@ def test_a_literal_name_is_the_whole_name_and_a_prefix_its_beginning() -> None:
     assert may(star, name="*thing")
 
 
+@pytest.mark.attack(38)
 def test_deny_wins_whichever_is_more_exact() -> None:
     assert not may(by(acl(DENY, name="foo1"), acl(name="foo", pattern=PREFIXED)), name="foo1")
     assert not may(by(acl(name="foo1"), acl(DENY, name="foo", pattern=PREFIXED)), name="foo1")
@@ -132,6 +134,7 @@ def test_the_wildcard_principal_is_everybody_of_every_type() -> None:
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "::ffff:10.0.0.1", "0:0:0:0:0:ffff:a00:1", "::ffff:a00:1"])
 @pytest.mark.parametrize("written", ["10.0.0.1", "::ffff:10.0.0.1"])
+@pytest.mark.attack(40)
 def test_an_address_is_the_same_however_it_is_written(address: str, written: str) -> None:
     assert not may(by(acl(), acl(DENY, host=written)), host=address)
     assert may(by(acl(host=written)), host=address)
@@ -433,6 +436,7 @@ class CountedName(str):
         return super().__getitem__(part)  # type: ignore[index]
 
 
+@pytest.mark.attack(64)
 def test_a_question_about_a_very_long_name_takes_no_more_steps() -> None:
     """Clients choose its length."""
     index = AclIndex.of([acl(name="p" * length, principal=BOB, pattern=PREFIXED) for length in range(1, 10)])

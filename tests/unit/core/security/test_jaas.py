@@ -157,6 +157,7 @@ def test_tokens_without_a_signature_and_delegation_tokens_are_refused() -> None:
     assert scram_login(Login(SCRAM_MODULE, {"tokenauth": "false"}), SHA512).password is None
 
 
+@pytest.mark.attack(61)
 def test_secrets_are_not_shown() -> None:
     plain = parse(f'{PLAIN_MODULE} required username="a" password="hush" user_b="hush";')
     scram = Login(SCRAM_MODULE, {"username": "a", "password": "hush"})

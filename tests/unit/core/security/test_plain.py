@@ -46,15 +46,18 @@ def test_the_right_password_is_accepted() -> None:
         b"\0alice\0" + b"x" * MESSAGE_BYTES_MAX,
     ],
 )
+@pytest.mark.attack(18)
 def test_everything_else_is_refused(message: bytes) -> None:
     assert isinstance(ask(message), Failed)
 
 
+@pytest.mark.attack(17)
 def test_nobody_acts_for_somebody_else() -> None:
     assert ask(b"alice\0alice\0" + SECRET.encode()) == Done("alice")
     assert isinstance(ask(b"bob\0alice\0" + SECRET.encode()), Failed)
 
 
+@pytest.mark.attack(16)
 def test_a_wrong_password_and_an_unknown_user_look_the_same() -> None:
     assert ask(b"\0alice\0wrong") == ask(b"\0nobody\0wrong")
 

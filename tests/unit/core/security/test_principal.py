@@ -206,10 +206,12 @@ def test_several_attributes_in_one_part_are_joined() -> None:
         ("a\0b", r"a\00b"),
     ],
 )
+@pytest.mark.attack(36)
 def test_special_characters_are_escaped_as_java_does(value: str, text: str) -> None:
     assert rfc2253(name_of((NameOID.COMMON_NAME, value))) == f"CN={text}"
 
 
+@pytest.mark.attack(36)
 def test_a_common_name_with_a_comma_or_a_line_is_no_second_name() -> None:
     rules = MappingRules.parse(r"RULE:^CN=(.*?),O=Org$/$1/,DEFAULT")
     attack = rfc2253(name_of((NameOID.ORGANIZATION_NAME, "Evil"), (NameOID.COMMON_NAME, "root,O=Org")))

@@ -120,6 +120,7 @@ def test_a_wrong_password_is_refused(kind: ScramMechanism) -> None:
 # --- who exists -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.attack(16)
 def test_an_unknown_user_gets_the_same_messages_at_the_same_steps() -> None:
     known = server().step(client().first(), 0)
     unknown = server().step(client(user="nobody").first(), 0)
@@ -183,6 +184,7 @@ def test_the_decoys_credential_opens_nothing() -> None:
         b"n,,n=alice,r=" + b"x" * MESSAGE_BYTES_MAX,
     ],
 )
+@pytest.mark.attack(21)
 def test_first_messages_that_are_refused(first: bytes) -> None:
     assert isinstance(server().step(first, 0), Failed)
 
@@ -215,6 +217,7 @@ def final_message(server_first: bytes, binding: bytes = b"biws", nonce: bytes | 
     "nonce",
     [b"client-nonce", b"client-nonceserver-nonc", b"client-nonceserver-noncE", b"server-nonce", b"", b"x"],
 )
+@pytest.mark.attack(20)
 def test_a_nonce_that_is_cut_or_changed_is_refused_though_the_proof_is_right(nonce: bytes) -> None:
     other = server()
     first = challenge(other.step(client().first(), 0))
@@ -223,6 +226,7 @@ def test_a_nonce_that_is_cut_or_changed_is_refused_though_the_proof_is_right(non
 
 
 @pytest.mark.parametrize("binding", [b"eSws", b"cD10bHMtdW5pcXVlLCw=", b"", b"biw", b64encode(b"n,a=bob,")])
+@pytest.mark.attack(22)
 def test_a_foreign_channel_binding_is_refused_though_the_proof_is_right(binding: bytes) -> None:
     other = server()
     first = challenge(other.step(client().first(), 0))
@@ -233,6 +237,7 @@ def test_a_foreign_channel_binding_is_refused_though_the_proof_is_right(binding:
 @pytest.mark.parametrize(
     "change", [lambda _: b"", lambda p: p[:-4], lambda p: b"AAAA", lambda p: b"%" + p[1:]]
 )
+@pytest.mark.attack(23)
 def test_an_empty_or_short_proof_is_refused(change: Callable[[bytes], bytes]) -> None:
     other = server()
     without, _, proof = final_message(challenge(other.step(client().first(), 0))).rpartition(b",p=")
@@ -240,6 +245,7 @@ def test_an_empty_or_short_proof_is_refused(change: Callable[[bytes], bytes]) ->
     assert isinstance(other.step(without + b",p=" + change(proof), 0), Failed)
 
 
+@pytest.mark.attack(19)
 def test_a_replay_is_refused() -> None:
     one, other = client(), server()
     first = one.first()
@@ -328,6 +334,7 @@ def test_any_bytes_of_a_server_are_refused_as_declared(message: bytes) -> None:
 
 
 @pytest.mark.parametrize("iterations", [1, ITERATIONS_MIN - 1, ITERATIONS_MAX + 1])
+@pytest.mark.attack(24)
 def test_iterations_have_bounds(iterations: int) -> None:
     with pytest.raises(ScramError):
         ScramCredential.of_password(SHA256, "x", SALT, iterations)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from rookery.core.wire.compression import XERIAL_MAGIC, Codec, OverBudgetError, compress, decompress
 from rookery.core.wire.primitives import WireError
+from tests.bench import bench_records
 from tests.unit.core.wire.records_strategies import codecs
 
 MIB = 1024 * 1024
@@ -166,6 +167,7 @@ def bomb_of(codec: Codec, size: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", REAL)
+@pytest.mark.attack(62)
 def test_bombs_cost_no_more_than_the_budget(codec: Codec) -> None:
     bomb = bomb_of(codec, 96 * MIB)
     budget = 16 * MIB
@@ -206,3 +208,15 @@ def test_unknown_codecs(codec: int) -> None:
         compress(codec, b"data")
     with pytest.raises(WireError, match="not known"):
         decompress(codec, b"data", 100)
+
+
+@pytest.mark.row(33)
+def test_a_table_compares_them(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make bench NAMES=records` prints it; docs/client-producer.md has it."""
+    monkeypatch.setattr(bench_records, "_rate", lambda work, size: size / MIB)
+    bench_records.codecs()
+    rows = {tuple(line.split()[:2]): float(line.split()[2]) for line in capsys.readouterr().out.splitlines()[3:]}
+    assert {name for name, _ in rows} == {codec.name.lower() for codec in REAL}
+    assert all(ratio > 3 for ratio in rows.values())
+    page = (Path(__file__).parents[4] / "docs" / "client-producer.md").read_text()
+    assert all(f"| {name} | {level} |" in page for name, level in rows)

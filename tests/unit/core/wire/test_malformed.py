@@ -4,6 +4,7 @@ import re
 import tracemalloc
 from collections.abc import Callable, Sequence
 from random import Random
+from struct import pack
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +17,11 @@ from rookery.core.wire.apis.describe_topic_partitions import DESCRIBE_TOPIC_PART
 from rookery.core.wire.apis.fetch import FETCH
 from rookery.core.wire.apis.metadata import METADATA
 from rookery.core.wire.apis.offset_commit import OFFSET_COMMIT
+from rookery.core.wire.apis.offset_fetch import OFFSET_FETCH
 from rookery.core.wire.apis.produce import PRODUCE
 from rookery.core.wire.header import read_response_header
-from rookery.core.wire.primitives import WireError
+from rookery.core.wire.primitives import WireError, uvarint_bytes
+from rookery.core.wire.reader import ELEMENTS_MAX
 from rookery.core.wire.request_header import read_request_header
 from rookery.core.wire.schema import Array, Struct, Uuid, field
 from tests.golden.wire.damage import mutants
@@ -149,6 +152,36 @@ NO_TOPICS = bytes(25) + b"\x01\x01\x01"  # a Fetch request up to its tags
 def test_the_reason_is_given(api: Api[Any, Any], version: int, raw: bytes, reason: str) -> None:
     with pytest.raises(WireError, match=re.escape(reason)):
         api.decode_request(version, raw)
+
+
+def _compact_array(count: int, element: bytes) -> bytes:
+    return uvarint_bytes(count + 1) + element * count
+
+
+TAGS = b"\x64" + b"\x63\x00" * 100
+PARTITIONS = _compact_array(200, bytes(4) + b"\0\0")
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "raw"),
+    [
+        (PRODUCE, 9, b"\0" + bytes(6) + _compact_array(ELEMENTS_MAX + 1, b"\x01\x01\0")),
+        (PRODUCE, 9, b"\0" + bytes(6) + _compact_array(1000, b"\x01" + PARTITIONS + b"\0")),
+        (PRODUCE, 9, b"\0" + bytes(6) + _compact_array(2000, b"\x01\x01" + TAGS)),
+        (METADATA, 8, pack(">i", ELEMENTS_MAX + 1) + b"\0\1a" * (ELEMENTS_MAX + 1)),
+        (OFFSET_FETCH, 7, b"\x02g" + b"\x02\x02t" + _compact_array(ELEMENTS_MAX, bytes(4))),
+    ],
+    ids=["topics", "partitions of many topics", "tags of many topics", "names", "numbers"],
+)
+@pytest.mark.attack(13)
+def test_a_request_has_a_bounded_number_of_elements(api: Api[Any, Any], version: int, raw: bytes) -> None:
+    with pytest.raises(WireError, match=f"more than {ELEMENTS_MAX} elements"):
+        api.decode_request(version, raw + bytes(8))
+
+
+def test_as_many_elements_as_may_be_are_read() -> None:
+    raw = pack(">i", ELEMENTS_MAX) + b"\0\1a" * ELEMENTS_MAX + bytes(4)
+    assert len(METADATA.decode_request(8, raw).topics or ()) == ELEMENTS_MAX
 
 
 def test_lists_of_ids_are_measured_before_they_are_read() -> None:

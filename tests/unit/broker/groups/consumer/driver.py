@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from rookery.broker.groups.consumer.group import ConsumerGroup
-from rookery.broker.groups.consumer.member import Place, Places, by_topic, places_of
+from rookery.broker.groups.consumer.member import TopicIdPartition, TopicIdPartitions, by_topic, partitions_of
 from rookery.broker.groups.consumer.request import Client
 from rookery.broker.groups.consumer.target import TopicInfo
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions
@@ -119,7 +119,7 @@ class ConsumerDriver(driver.Driver):
         *,
         topics: Sequence[str] | None = None,
         regex: str | None = None,
-        owned: Iterable[Place] | None = None,
+        owned: Iterable[TopicIdPartition] | None = None,
         rebalance_ms: int = -1,
         instance: str | None = None,
         rack: str | None = None,
@@ -170,8 +170,8 @@ class Consumer:
     instance: str | None = None
     rebalance_ms: int = 60_000
     epoch: int = 0
-    owned: Places = frozenset()
-    told: Places | None = None
+    owned: TopicIdPartitions = frozenset()
+    told: TopicIdPartitions | None = None
     """What it said to have in its last heartbeat that was answered."""
 
     def beat(self, *, lose_answer: bool = False) -> Any:
@@ -202,7 +202,7 @@ class Consumer:
         self.told = self.owned
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
-            self.owned = places_of(answer.assignment.topic_partitions)
+            self.owned = partitions_of(answer.assignment.topic_partitions)
 
     def lost(self) -> None:
         """It has to give up everything and begin anew."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.broker.groups.assignors.spec import GroupSpec, MemberSpec
-from rookery.broker.groups.consumer.member import Places, by_topic
+from rookery.broker.groups.consumer.member import TopicIdPartitions, by_topic
 from rookery.broker.groups.consumer.target import ASSIGNORS
 
 TOPICS = [UUID(int=number) for number in range(1, 5)]
@@ -16,7 +16,7 @@ members = st.sets(st.sampled_from("abcdefgh"), min_size=1)
 
 
 def spec_of(
-    topics: dict[UUID, int], subscribed: dict[str, frozenset[UUID]], before: dict[str, Places], *, same: bool
+    topics: dict[UUID, int], subscribed: dict[str, frozenset[UUID]], before: dict[str, TopicIdPartitions], *, same: bool
 ) -> GroupSpec:
     wanted = frozenset[UUID]().union(*subscribed.values())
     return GroupSpec(
@@ -33,7 +33,7 @@ def spec_of(
 def test_each_partition_of_a_subscribed_topic_has_one_subscriber(
     topics: dict[UUID, int], data: st.DataObject, name: str
 ) -> None:
-    before: dict[str, Places] = {}
+    before: dict[str, TopicIdPartitions] = {}
     for _ in range(3):
         some = st.frozensets(st.sampled_from(sorted(topics)), min_size=1)
         subscribed = {id: data.draw(some) for id in sorted(data.draw(members))}
@@ -50,7 +50,7 @@ def test_each_partition_of_a_subscribed_topic_has_one_subscriber(
 @pytest.mark.invariant("G9")
 @given(counts, st.lists(members, min_size=2, max_size=4))
 def test_uniform_is_balanced_and_moves_as_little_as_it_can(topics: dict[UUID, int], rounds: list[set[str]]) -> None:
-    before: dict[str, Places] = {}
+    before: dict[str, TopicIdPartitions] = {}
     for names in rounds:
         spec = spec_of(topics, dict.fromkeys(names, frozenset(topics)), before, same=True)
         assigned = ASSIGNORS["uniform"](spec)

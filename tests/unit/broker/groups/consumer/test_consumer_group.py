@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rookery.broker.groups.consumer.member import Place
+from rookery.broker.groups.consumer.member import TopicIdPartition
 from rookery.broker.groups.consumer.records import ConsumerRecord
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions
 from rookery.broker.groups.members import Identity
@@ -134,7 +134,7 @@ def test_a_lost_answer_costs_only_time() -> None:
     assert consumer.epoch == 2
     assert len(consumer.owned) == 6
     # The previous epoch counts only with what the member may have.
-    stranger = Place(next(iter(consumer.owned)).topic_id, 99)
+    stranger = TopicIdPartition(next(iter(consumer.owned)).topic_id, 99)
     assert driver.beat("m0", 1, owned=[stranger]) is E.FENCED_MEMBER_EPOCH
     assert driver.beat("m0", 1) is E.FENCED_MEMBER_EPOCH
 

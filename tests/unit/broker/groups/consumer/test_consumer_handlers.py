@@ -12,7 +12,7 @@ from rookery.core.errors import ErrorCode
 from rookery.core.metadata.features import GROUP_VERSION
 from rookery.core.metadata.image import ResourceType
 from rookery.core.metadata.records import FeatureLevelRecord
-from rookery.core.metrics import Metrics
+from rookery.core.metrics import Metrics, digest
 from rookery.core.wire.apis.consumer_group_describe import (
     CONSUMER_GROUP_DESCRIBE,
     ConsumerGroupDescribeRequest,
@@ -144,6 +144,17 @@ async def test_groups_and_their_rebalances_are_counted(wire: Wire) -> None:
     await beat(wire, -1)
     assert (value("consumer_group_count", state="empty"), value("consumer_group_count", state="stable")) == (1, 0)
     assert value("consumer_group_rebalance_count") == 2
+
+
+@pytest.mark.attack(57)
+async def test_names_of_groups_can_be_kept_out_of_metrics(wire: Wire) -> None:
+    shown, hidden = Metrics(), Metrics()
+    GroupMetrics(wire.broker.groups, cast(LagMeter, None), SystemClock()).publish(shown)
+    GroupMetrics(wire.broker.groups, cast(LagMeter, None), SystemClock(), digest).publish(hidden)
+    await join(wire)
+    assert shown.value("kafka_consumergroup_members", {"consumergroup": GROUP}) == 1
+    assert hidden.value("kafka_consumergroup_members", {"consumergroup": GROUP}) is None
+    assert hidden.value("kafka_consumergroup_members", {"consumergroup": digest(GROUP)}) == 1
 
 
 async def alter(wire: Wire, name: str, value: str) -> int:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.strategies import booleans, data, integers, sampled_from
 
 from rookery.broker.groups.consumer.group import ConsumerGroup
-from rookery.broker.groups.consumer.member import Place
+from rookery.broker.groups.consumer.member import TopicIdPartition
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions
 from rookery.broker.groups.members import Identity
 from rookery.core.errors import ErrorCode, KafkaError
@@ -144,7 +144,7 @@ class ConsumerHistories(RuleBasedStateMachine):
 
     @invariant()
     def partitions_have_one_owner(self) -> None:
-        owners: dict[Place, str] = {}
+        owners: dict[TopicIdPartition, str] = {}
         for actor in self.actors:
             for place in actor.owned:
                 assert owners.setdefault(place, actor.id) == actor.id, "two owners"
@@ -221,7 +221,7 @@ class ConsumerHistories(RuleBasedStateMachine):
             assert group.state.value == "Stable"
             subscribed = {name for actor in self.actors for name in (actor.topics or ("t", "u"))}
             wanted = {
-                Place(info.id, index)
+                TopicIdPartition(info.id, index)
                 for name in subscribed
                 if (info := self.driver.cluster.topic(name)) is not None
                 for index in range(info.partitions)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rookery.broker.groups.consumer.member import Place
+from rookery.broker.groups.consumer.member import TopicIdPartition
 from rookery.broker.groups.group import Group
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions
 from rookery.broker.groups.members import Identity
@@ -91,10 +91,10 @@ class Classic:
         self.must_join = bool(given_up)  # a cooperative client joins again once it has let go
 
 
-def places(driver: ConsumerDriver, indexes: list[int]) -> set[Place]:
+def places(driver: ConsumerDriver, indexes: list[int]) -> set[TopicIdPartition]:
     info = driver.cluster.topic("t")
     assert info is not None
-    return {Place(info.id, index) for index in indexes}
+    return {TopicIdPartition(info.id, index) for index in indexes}
 
 
 def rounds(driver: ConsumerDriver, classic: list[Classic], modern: list[Consumer], count: int = 10) -> None:

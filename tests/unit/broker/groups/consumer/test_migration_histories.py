@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rookery.broker.groups.consumer import migration
-from rookery.broker.groups.consumer.member import Current, Member, Places
+from rookery.broker.groups.consumer.member import Current, Member, TopicIdPartitions
 from rookery.broker.groups.consumer.migration import ClassicMembers
 from rookery.broker.groups.consumer.records import MemberValue
 from rookery.broker.groups.consumer.target import Topics
@@ -243,7 +243,7 @@ def stores_nothing_of_what_members_have(member: Member, protocol: str, topics: T
 
 def takes_what_classic_members_have_for_free(
     group: Group, member: ClassicMember, topics: Topics
-) -> tuple[str, MemberValue, Places]:
+) -> tuple[str, MemberValue, TopicIdPartitions]:
     id, about, _ = converted(group, member, topics)
     return id, about, frozenset()
 

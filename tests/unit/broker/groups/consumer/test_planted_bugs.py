@@ -11,34 +11,41 @@ from hypothesis.stateful import run_state_machine_as_test
 from rookery.broker.groups.consumer import group as groups
 from rookery.broker.groups.consumer import member as steps
 from rookery.broker.groups.consumer.group import ConsumerGroup
-from rookery.broker.groups.consumer.member import Current, Member, MemberState, Place, Places
+from rookery.broker.groups.consumer.member import (
+    Current,
+    Member,
+    MemberState,
+    TopicIdPartition,
+    TopicIdPartitions,
+)
 from rookery.broker.groups.consumer.stored import Draft, Stored
 from tests.unit.broker.groups.consumer.test_consumer_histories import ConsumerHistories
 
 reconcile = steps.reconcile
+IsFree = Callable[[TopicIdPartition], bool]
 
 
 def does_not_wait_for_others(
-    current: Current, epoch: int, target: Places, owned: Places | None, is_free: Callable[[Place], bool]
+    current: Current, epoch: int, target: TopicIdPartitions, owned: TopicIdPartitions | None, is_free: IsFree
 ) -> Current:
     return reconcile(current, epoch, target, owned, lambda place: True)
 
 
 def takes_silence_for_letting_go(
-    current: Current, epoch: int, target: Places, owned: Places | None, is_free: Callable[[Place], bool]
+    current: Current, epoch: int, target: TopicIdPartitions, owned: TopicIdPartitions | None, is_free: IsFree
 ) -> Current:
     return reconcile(current, epoch, target, frozenset() if owned is None else owned, is_free)
 
 
 def forgets_what_is_to_be_given_up(
-    current: Current, epoch: int, target: Places, owned: Places | None, is_free: Callable[[Place], bool]
+    current: Current, epoch: int, target: TopicIdPartitions, owned: TopicIdPartitions | None, is_free: IsFree
 ) -> Current:
     moved = reconcile(current, epoch, target, owned, is_free)
     return Current(moved.epoch, moved.previous_epoch, moved.state, moved.assigned)
 
 
 def stays_unreleased(
-    current: Current, epoch: int, target: Places, owned: Places | None, is_free: Callable[[Place], bool]
+    current: Current, epoch: int, target: TopicIdPartitions, owned: TopicIdPartitions | None, is_free: IsFree
 ) -> Current:
     if current.state is MemberState.UNRELEASED_PARTITIONS and current.epoch == epoch:
         return current

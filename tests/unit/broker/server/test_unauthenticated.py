@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from rookery.broker.server.authentication import AuthenticationSettings
-from rookery.broker.server.newcomers import MAX_PER_IP, Newcomers
 from rookery.broker.server.secured import Door, Protection
 from rookery.broker.server.tls import ListenerTls
+from rookery.broker.server.unauthenticated import MAX_PER_IP, Unauthenticated
 from rookery.core.net.tls_listener import Handshake
 from rookery.core.security.sasl import PlainServer, PlainUsers
 from rookery.core.wire.apis.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateRequest
@@ -21,7 +23,7 @@ PROTECTION = Protection(sasl=AuthenticationSettings({"PLAIN": lambda: PlainServe
 
 def test_the_oldest_gives_way_to_the_newest() -> None:
     gone: list[str] = []
-    newcomers = Newcomers(lambda: (2, 2))
+    newcomers = Unauthenticated(lambda: (2, 2))
     for who in "abc":
         assert newcomers.enter(who, f"address of {who}", "L", lambda who=who: gone.append(who)) is None  # type: ignore[misc]
     assert gone == ["a"]
@@ -32,7 +34,7 @@ def test_the_oldest_gives_way_to_the_newest() -> None:
 
 
 def test_an_address_has_only_its_share() -> None:
-    newcomers = Newcomers(lambda: (10, 2))
+    newcomers = Unauthenticated(lambda: (10, 2))
     assert [newcomers.enter(who, "10.0.0.1", "L", lambda: None) for who in "abc"] == [None, None, f"{MAX_PER_IP}=2"]
     assert newcomers.enter("d", "10.0.0.2", "L", lambda: None) is None
     newcomers.leave("a")
@@ -47,19 +49,20 @@ def log_in(client: RigClient) -> None:
         client.receive(b"".join(bytes(each) for each in request_frame(api, version, 1, "t", request)))
 
 
+@pytest.mark.attack(7)
 def test_who_has_authenticated_is_not_disturbed_by_any_number_who_do_not() -> None:
     rig = Rig(unauthenticated_max=20, unauthenticated_per_ip_max=5)
     client = rig.stranger(PROTECTION)
     log_in(client)
     strangers = [rig.stranger(PROTECTION, f"10.1.{at % 100}.1") for at in range(10_000)]
-    assert sum(each.is_open for each in strangers) == len(rig.shared.places.unauthenticated) == 20
+    assert sum(each.is_open for each in strangers) == len(rig.shared.slots.unauthenticated) == 20
     late = rig.stranger(PROTECTION, "10.2.0.1")
     log_in(late)
     assert late.is_open
     assert client.is_open
     for each in strangers:
         each.leave()
-    assert len(rig.shared.places.unauthenticated) == 0
+    assert len(rig.shared.slots.unauthenticated) == 0
     assert rig.limits.count == 2
 
 
@@ -71,6 +74,7 @@ def test_one_address_cannot_take_the_places_of_all() -> None:
     assert patient.is_open
 
 
+@pytest.mark.attack(7)
 def test_a_broker_comes_in_when_clients_have_taken_all_places() -> None:
     rig = Rig(reserved="INTERNAL", connections_max=3)
     clients = [rig.client() for _ in range(3)]
@@ -161,7 +165,7 @@ def test_silent_handshakes_do_not_keep_brokers_out_or_cost_clients_their_place(t
     broker, admitted = shake(of_brokers, "10.0.0.1")
     assert admitted
     assert not silent[2].given_up, "not before the broker is known"
-    assert rig.shared.places.keep("INTERNAL") is None
+    assert rig.shared.slots.keep("INTERNAL") is None
     assert (silent[2].given_up, client.is_open) == (True, True)
     of_brokers.done(cast(Handshake, broker))
 
