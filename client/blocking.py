@@ -1,7 +1,7 @@
-"""Blocking faces of the asyncio clients: the same calls, each waits until it is done.
+"""Blocking versions of the asyncio clients: the same calls, each waits until it is done.
 
-`Face` wraps any client: coroutines become functions, asynchronous iterators and contexts become plain ones. Each
-client has an event loop in a thread of its own, so heartbeats and deliveries go on while the program does other
+`BlockingClient` wraps any client: coroutines become functions, asynchronous iterators and contexts become plain ones.
+Each client has an event loop in a thread of its own, so heartbeats and deliveries go on while the program does other
 things. Calls may come from several threads where the client allows that.
 """
 
@@ -15,12 +15,12 @@ from rookery.client.errors import ForkedError
 from rookery.client.loop_thread import LoopThread
 from rookery.client.session import fork_count
 
-F = TypeVar("F", bound="Face")
+F = TypeVar("F", bound="BlockingClient")
 C = TypeVar("C", bound="BlockingContext")
 T = TypeVar("T")
 
 
-class Face:
+class BlockingClient:
     """A client of `made_of`, usable without asyncio. Starts with `with` or `start()`."""
 
     made_of: ClassVar[Callable[..., Any]]
@@ -106,9 +106,9 @@ class Face:
         if hasattr(result, "__aenter__"):
             return BlockingContext(self, result)
         if isinstance(result, AsyncIterator):
-            return self._loop().iterate(result)
+            return self._loop().iterate(result)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         if hasattr(result, "__await__"):
-            return BlockingResult(self, result)
+            return BlockingResult[Any](self, result)
         return result
 
     if not TYPE_CHECKING:  # checkers know the calls of each client
@@ -140,7 +140,7 @@ class Face:
 class BlockingContext:
     """An asynchronous context, such as a transaction; its coroutines block, too."""
 
-    def __init__(self, face: Face, context: Any) -> None:
+    def __init__(self, face: BlockingClient, context: Any) -> None:
         self._face = face
         self._context = context
 
@@ -163,7 +163,7 @@ class BlockingContext:
 class BlockingResult(Generic[T]):
     """Something on its way: `result()` waits for it."""
 
-    def __init__(self, face: Face, awaited: Any) -> None:
+    def __init__(self, face: BlockingClient, awaited: Any) -> None:
         self._face = face
         self._awaited = awaited
 

@@ -13,7 +13,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar
 
-from rookery.client.blocking import BlockingContext, BlockingResult, Face
+from rookery.client.blocking import BlockingClient, BlockingContext, BlockingResult
 from rookery.client.errors import BufferFullError, ClosedError, IllegalStateError, KafkaTimeoutError
 from rookery.client.health import Health
 from rookery.client.producer import Delivery
@@ -39,7 +39,7 @@ class BlockingDelivery:
 
     def __init__(self, face: "BlockingProducer", arguments: tuple[Any, ...]) -> None:
         self._face = face
-        self.arguments = arguments
+        self.arguments: tuple[Any, ...] = arguments
         self.queued_at = monotonic()
         self._delivery: Delivery | None = None
         self._error: Exception | None = None
@@ -79,7 +79,7 @@ class BlockingDelivery:
                 return
 
 
-class BlockingProducer(Face):
+class BlockingProducer(BlockingClient):
     """`rookery.Producer` for code without asyncio. May be used by several threads."""
 
     made_of = AsyncProducer

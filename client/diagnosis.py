@@ -6,17 +6,25 @@ from enum import IntEnum
 
 from rookery.client.admin.types import (
     ClusterDescription,
+    Features,
     LogDirDescription,
     QuorumDescription,
     TopicDescription,
 )
 from rookery.client.group_report import GroupFacts, explain
+from rookery.client.types import TopicPartition
 
 DISK_FREE = 0.1
+MEMORY_FREE = 0.05
+FILES_USED = 0.8
 SKEW_S = 5.0
+EXPIRES_S = 30 * 86_400.0
+"""A certificate that ends within this time is named; within a day it is an error."""
+DAY_S = 86_400.0
 QUORUM_BEHIND_S = 10.0
 NAMES_SHOWN = 5
 DEFAULT_MIN_ISR = 1
+CLOCKS = "timestamps and retention follow the clocks: let all machines use NTP"
 
 
 class Severity(IntEnum):
@@ -42,6 +50,30 @@ class Hanging:
     timeout_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A transaction that is open in a partition for longer than any may be: its coordinator has forgotten it."""
+
+    place: TopicPartition
+    producer_id: int
+    start_offset: int
+    open_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What a node says of itself over HTTP; only nodes of Rookery do. -1 where it does not know."""
+
+    version: str
+    skew_s: float
+    """How far its clock is ahead of this machine's."""
+    open_files: int = -1
+    open_files_max: int = -1
+    memory_total: int = -1
+    memory_available: int = -1
+    damage: Sequence[str] = ()
+
+
 @dataclass(slots=True)
 class ClusterFacts:
     """What was found out; what could not be is left at its default and named in `failures`."""
@@ -50,6 +82,14 @@ class ClusterFacts:
     """Address: why it cannot be reached, empty if it can."""
     advertised: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     """Broker: its address, and why it cannot be reached."""
+    listeners: Mapping[int, Mapping[str, tuple[str, str]]] = field(default_factory=dict)
+    """Broker: its other listeners for clients by name, each like `advertised`."""
+    api_versions: Mapping[int, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
+    """Broker: the versions that it serves, by API key."""
+    certificates: Mapping[str, float] = field(default_factory=dict)
+    """By what shows it: seconds until a certificate ends."""
+    reports: Mapping[int, NodeReport] = field(default_factory=dict)
+    features: Features | None = None
     cluster: ClusterDescription | None = None
     topics: Sequence[TopicDescription] = ()
     min_isr: Mapping[str, int] = field(default_factory=dict)
@@ -58,6 +98,7 @@ class ClusterFacts:
     log_dirs: Mapping[int, Sequence[LogDirDescription]] = field(default_factory=dict)
     groups: Sequence[GroupFacts] = ()
     hanging: Sequence[Hanging] = ()
+    orphans: Sequence[Orphan] = ()
     open_files_max: int = 1 << 20
     failures: Mapping[str, str] = field(default_factory=dict)
     """What could not be asked, and why."""
@@ -67,7 +108,11 @@ def diagnose(facts: ClusterFacts) -> list[Diagnosis]:
     """All that is not as it should be, the worst first."""
     found = [
         *_reach(facts),
+        *_other_listeners(facts),
+        *_certificates(facts),
         *_brokers(facts),
+        *_releases(facts),
+        *_reports(facts),
         *_partitions(facts),
         *_quorum(facts),
         *_disks(facts),
@@ -94,14 +139,111 @@ def _reach(facts: ClusterFacts) -> list[Diagnosis]:
     ]
     for broker, (address, why) in facts.advertised.items():
         if why:
+            other = [f"{name} at {at}" for name, (at, no) in facts.listeners.get(broker, {}).items() if not no]
             found.append(
                 Diagnosis(
                     Severity.ERROR,
                     f"broker {broker} advertises {address}, which this machine cannot reach: {why}",
-                    "is it down? If not, set its advertised.listeners to an address that clients can reach, "
+                    f"this machine reaches its listener {' and '.join(other)}: name that with --bootstrap"
+                    if other
+                    else "is it down? If not, set its advertised.listeners to an address that clients can reach, "
                     "or give clients of this network a listener of their own",
                 )
             )
+    return found
+
+
+def _other_listeners(facts: ClusterFacts) -> list[Diagnosis]:
+    """Listeners that are perhaps for another network: one note for each name."""
+    cut_off: dict[str, list[str]] = {}
+    for broker, listeners in facts.listeners.items():
+        for name, (address, why) in listeners.items():
+            if why:
+                cut_off.setdefault(name, []).append(f"{address} of broker {broker} ({why})")
+    return [
+        Diagnosis(
+            Severity.NOTE,
+            f"listener {name} cannot be reached from here: {_some(places)}",
+            "that is right if it is for clients of another network; else correct advertised.listeners",
+        )
+        for name, places in cut_off.items()
+    ]
+
+
+def _certificates(facts: ClusterFacts) -> list[Diagnosis]:
+    found = []
+    for where, left_s in facts.certificates.items():
+        if left_s < EXPIRES_S:
+            days = left_s / DAY_S
+            when = f"ends in {days:.0f} day(s)" if left_s > 0 else f"ended {-days:.0f} day(s) ago"
+            found.append(
+                Diagnosis(
+                    Severity.WARNING if left_s > DAY_S else Severity.ERROR,
+                    f"the certificate of {where} {when}: no client connects from then on",
+                    "put a new one in its place; nodes of Rookery read it again without a restart",
+                )
+            )
+    return found
+
+
+def _releases(facts: ClusterFacts) -> list[Diagnosis]:
+    """Brokers of different releases, and features that could be raised."""
+    found = []
+    todo = "finish the upgrade: restart the others on the newer release, one at a time"
+    releases = {broker: each.version for broker, each in facts.reports.items()}
+    if len(set(releases.values())) > 1:
+        names = ", ".join(f"{broker} has {release}" for broker, release in sorted(releases.items()))
+        found.append(Diagnosis(Severity.WARNING, f"brokers run different releases: {names}", todo))
+    elif len({tuple(sorted(each.items())) for each in facts.api_versions.values()}) > 1:
+        counts = ", ".join(f"{broker} serves {len(each)} APIs" for broker, each in sorted(facts.api_versions.items()))
+        found.append(Diagnosis(Severity.WARNING, f"brokers serve different versions of the protocol: {counts}", todo))
+    features = facts.features
+    for name, level in sorted(features.finalized.items()) if features is not None else ():
+        _, highest = features.supported.get(name, (level, level)) if features is not None else (0, 0)
+        if name == "metadata.version" and level < highest:
+            found.append(
+                Diagnosis(
+                    Severity.NOTE,
+                    f"{name} is {level}, and this release has {highest}",
+                    "when no broker is to go back to the older release: kafka-features.sh upgrade",
+                )
+            )
+    return found
+
+
+def _reports(facts: ClusterFacts) -> list[Diagnosis]:
+    found = []
+    for node, each in sorted(facts.reports.items()):
+        if abs(each.skew_s) > SKEW_S:
+            found.append(
+                Diagnosis(
+                    Severity.WARNING,
+                    f"the clock of node {node} is {abs(each.skew_s):.0f} s "
+                    f"{'ahead of' if each.skew_s > 0 else 'behind'} this machine's",
+                    CLOCKS,
+                )
+            )
+        if 0 < each.open_files_max < each.open_files / FILES_USED:
+            found.append(
+                Diagnosis(
+                    Severity.WARNING,
+                    f"node {node} has {each.open_files} files open and may have {each.open_files_max}",
+                    "raise the limit and restart it: ulimit -n, LimitNOFILE= in a unit of systemd",
+                )
+            )
+        if 0 <= each.memory_available < MEMORY_FREE * each.memory_total:
+            free = 100 * each.memory_available / each.memory_total
+            found.append(
+                Diagnosis(
+                    Severity.WARNING,
+                    f"the machine of node {node} has {free:.0f} % of its memory left",
+                    "something may be killed soon: move other work away, or give it more memory",
+                )
+            )
+        found += [
+            Diagnosis(Severity.ERROR, f"node {node}: {text}", "it is rebuilt from replicas in sync, if there are any")
+            for text in each.damage
+        ]
     return found
 
 
@@ -180,13 +322,13 @@ def _quorum(facts: ClusterFacts) -> list[Diagnosis]:
                 )
             )
     skew_s = (facts.now_ms - clock) / 1000
-    if clock > 0 and facts.now_ms and abs(skew_s) > SKEW_S:
+    if clock > 0 and facts.now_ms and abs(skew_s) > SKEW_S and quorum.leader_id not in facts.reports:
         found.append(
             Diagnosis(
                 Severity.WARNING,
                 f"the clock of the controller (node {quorum.leader_id}) is {abs(skew_s):.0f} s "
                 f"{'behind' if skew_s > 0 else 'ahead of'} this machine's",
-                "timestamps and retention follow the clocks: let all machines use NTP",
+                CLOCKS,
             )
         )
     return found
@@ -238,9 +380,17 @@ def _transactions(facts: ClusterFacts) -> list[Diagnosis]:
             Severity.ERROR,
             f"the transaction of {each.transactional_id} is {each.state} for {each.open_s:.0f} s, "
             f"longer than its timeout of {each.timeout_s:.0f} s; readers of committed data wait for it",
-            "look at the log of its coordinator; kafka-transactions.sh abort ends it",
+            f"look at the log of its coordinator; rookery transaction describe {each.transactional_id}",
         )
         for each in facts.hanging
+    ] + [
+        Diagnosis(
+            Severity.ERROR,
+            f"a transaction hangs in {each.place}: producer {each.producer_id} began it {each.open_s:.0f} s ago at "
+            f"{each.start_offset}, and no coordinator will end it; readers of committed data wait for it",
+            f"rookery transaction abort {each.place.topic} {each.place.partition} --start-offset {each.start_offset}",
+        )
+        for each in facts.orphans
     ]
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from rookery.client.admin import Admin as AsyncAdmin
-from rookery.client.blocking import Face
+from rookery.client.blocking import BlockingClient
 from rookery.client.blocking_producer import BlockingDelivery, BlockingProducer
 
 __all__ = ["Admin", "BlockingDelivery", "Consumer", "Producer"]
@@ -17,7 +17,7 @@ CONCURRENCY = 16
 """Handlers at once, unless the caller says otherwise."""
 
 
-class Admin(Face):
+class Admin(BlockingClient):
     """`rookery.Admin` for code without asyncio."""
 
     made_of = AsyncAdmin
@@ -27,7 +27,7 @@ def _consumer(*arguments: Any, **options: Any) -> Any:
     return import_module("rookery.client.consumer").Consumer(*arguments, **options)
 
 
-class Consumer(Face):
+class Consumer(BlockingClient):
     """`rookery.Consumer` for code without asyncio: iterate it, or call `getmany`."""
 
     made_of = staticmethod(_consumer)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from datetime import datetime
 from rookery.client.admin.plain import NewTopic
 from rookery.client.admin.types import Acl, AclFilter, ClusterDescription, ConfigEntry, Features, GroupDescription, GroupListing, ListedOffset, LogDirDescription, ProducerDescription, QuorumDescription, Quota, QuotaEntity, Reassignment, RecordDescription, ResourceType, ScramUser, TopicDescription, TransactionDescription, TransactionListing, UpgradeType
-from rookery.client.blocking import BlockingResult, Face
+from rookery.client.blocking import BlockingClient, BlockingResult
 from rookery.client.blocking_producer import BlockingDelivery, BlockingProducer
 from rookery.client.consumer.commits import Callback, CommitOffsets
 from rookery.client.consumer.consumer import POLL_MS
@@ -13,7 +13,7 @@ from rookery.client.consumer.deserializing import AnyRecord
 from rookery.client.consumer.listener import RebalanceListener
 from rookery.client.consumer.lookups import OffsetAtTime
 from rookery.client.health import Health
-from rookery.client.types import GroupMetadata, OffsetAndMetadata
+from rookery.client.types import Columns, GroupMetadata, OffsetAndMetadata
 from rookery.core.errors import KafkaError
 from rookery.core.security.scram import ITERATIONS_MIN
 from rookery.core.types import TopicPartition
@@ -22,7 +22,7 @@ from typing import Any
 Producer = BlockingProducer
 __all__ = ["Admin", "BlockingDelivery", "Consumer", "Producer"]
 
-class Admin(Face):
+class Admin(BlockingClient):
     def __init__(self, options: Mapping[str, Any] | None = None, /, **keywords: Any) -> None: ...
     def abort_transaction(self, place: TopicPartition, producer: ProducerDescription) -> None: ...
     def alter_config(self, kind: ResourceType, name: str, set: Mapping[str, str] | None=None, *, delete: Sequence[str]=(), append: Mapping[str, str] | None=None, subtract: Mapping[str, str] | None=None, validate_only: bool=False) -> None: ...
@@ -72,7 +72,7 @@ class Admin(Face):
     def update_features(self, levels: Mapping[str, int], *, upgrade_type: UpgradeType=UpgradeType.UPGRADE, validate_only: bool=False) -> None: ...
     def upsert_user(self, name: str, password: str, *, mechanism: str='SCRAM-SHA-512', iterations: int=ITERATIONS_MIN) -> None: ...
 
-class Consumer(Face):
+class Consumer(BlockingClient):
     def __init__(
         self, *topics: str | Mapping[str, Any], listener: RebalanceListener | None = None, **options: Any
     ) -> None: ...
@@ -96,6 +96,7 @@ class Consumer(Face):
     def committed(self, *partitions: TopicPartition, timeout_ms: int | None=None) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
     def end_offsets(self, *partitions: TopicPartition, timeout_ms: int | None=None) -> dict[TopicPartition, int]: ...
     def explain(self) -> dict[str, Any]: ...
+    def getcolumns(self, *, timeout_ms: int=POLL_MS, max_records: int | None=None) -> list[Columns[Any, Any]]: ...
     def getmany(self, *, timeout_ms: int=POLL_MS, max_records: int | None=None) -> list[AnyRecord]: ...
     def getone(self, timeout_ms: int | None=None) -> AnyRecord | None: ...
     def group_metadata(self) -> GroupMetadata: ...

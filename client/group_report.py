@@ -1,15 +1,29 @@
 """Why a group lags: facts about it in, findings out. Opens no connection and reads no clock."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rookery.client.admin.types import GroupDescription, MemberDescription
 from rookery.client.types import TopicPartition
+from rookery.core.flight_recorder import Event
 
 HOT = 0.8
-"""A partition or member with this share of the lag has most of it."""
+"""A topic, partition or member with this share of the lag has most of it."""
+SOON = 0.8
+"""Records that wait for this share of the topic's retention are deleted soon."""
+LOOP_S = 600.0
+LOOP_REMOVALS = 3
+"""A group that loses members this often within `LOOP_S` does little but rebalance."""
+REBALANCE = "group.rebalance"
+"""The event by which coordinators say who came, went and why."""
+NAMES_SHOWN = 3
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+
+
+NO_LEADER = -1
+NOT_THERE = -2
+"""The leader of a partition that does not exist any more: the group has offsets of a deleted topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +39,10 @@ class PartitionFacts:
     committed_before: int = -1
     """Of the sample before, as `end_before`; -1 without one."""
     end_before: int = -1
+    stable: int = -1
+    """The last stable offset; -1 where it is not known."""
+    retention_s: float = -1.0
+    """For how long the topic keeps records; -1 for ever, or not known."""
 
     @property
     def lag(self) -> int:
@@ -37,6 +55,9 @@ class GroupFacts:
     partitions: Sequence[PartitionFacts]
     sample_s: float = 0.0
     """Time between the two samples; 0 if there is but one."""
+    events: Sequence[Event] = ()
+    """Its rebalances as coordinators recorded them, oldest first; those of Apache Kafka record none."""
+    now_ms: int = 0
 
     @property
     def lag(self) -> int:
@@ -56,13 +77,15 @@ class Finding:
 
 def explain(facts: GroupFacts) -> list[Finding]:
     """The reasons for which a group lags, the most likely first; none if it does not lag."""
-    lost = _overtaken(facts)
+    lost, dead = _overtaken(facts), _leaderless(facts)
     if facts.lag == 0 and not lost:
-        return []
+        return dead if facts.partitions else _looping(facts)
+    lost += _overtaking(facts)
     if not facts.group.members:
-        return [*lost, _nobody(facts)]
-    found = [*lost, *_leaderless(facts), *_rebalancing(facts), *_unowned(facts)]
-    found += _hot(facts) or _slow_member(facts)
+        return [*lost, *dead, _nobody(facts), *_looping(facts)]
+    found = [*lost, *dead, *(_looping(facts) or _rebalancing(facts)), *_unowned(facts)]
+    found += _held_back(facts)
+    found += _hot(facts) or _slow_member(facts) or _one_topic(facts)
     found += _rates(facts)
     if not found:
         found.append(
@@ -90,20 +113,107 @@ def _overtaken(facts: GroupFacts) -> list[Finding]:
     if not lost:
         return []
     records = sum(each.log_start - each.committed for each in lost)
-    names = ", ".join(str(each.place) for each in lost[:3])
     return [
         Finding(
-            f"retention overtook it: {records} record(s) of {names} were deleted before they were read",
+            f"retention overtook it: {records} record(s) of {_names(lost)} were deleted before they were read",
             ("raise retention.ms or retention.bytes of the topic", "add members so that it keeps up"),
         )
     ]
 
 
-def _leaderless(facts: GroupFacts) -> list[Finding]:
-    names = [str(each.place) for each in facts.partitions if each.leader < 0 and each.lag]
-    if not names:
+def _overtaking(facts: GroupFacts) -> list[Finding]:
+    """Retention comes near what was not read."""
+    near = [
+        each
+        for each in facts.partitions
+        if each.lag and each.committed >= each.log_start and 0 < each.retention_s * SOON <= each.lag_s
+    ]
+    if not near:
         return []
-    reason = f"{', '.join(names[:3])} cannot be read: no leader"
+    worst = max(near, key=lambda each: each.lag_s - each.retention_s)
+    left_s = max(worst.retention_s - worst.lag_s, 0.0)
+    return [
+        Finding(
+            f"retention is about to overtake it: the next record of {worst.place} is {worst.lag_s:.0f} s old, the "
+            f"topic keeps records for {worst.retention_s:.0f} s; {len(near)} partition(s) lose records "
+            + (f"in about {left_s:.0f} s" if left_s else "when their oldest segment is deleted"),
+            (
+                f"raise retention.ms now: rookery config set topic {worst.place.topic} retention.ms=...",
+                "add members, or make the handler quicker",
+            ),
+        )
+    ]
+
+
+def _looping(facts: GroupFacts) -> list[Finding]:
+    """Members come and go: why, as the coordinator recorded it."""
+    since = facts.now_ms - LOOP_S * 1000
+    recent = [each for each in facts.events if each.name == REBALANCE and each.at_ms >= since]
+    removed = [each.fields for each in recent if each.fields.get("what") == "removed"]
+    if len(removed) < LOOP_REMOVALS:
+        return []
+    clients = {
+        each.fields.get("member"): each.fields.get("why")
+        for each in facts.events
+        if each.fields.get("what") == "joined"
+    }
+    reasons = Counter(str(each.get("why")) for each in removed)
+    ((why, times),) = reasons.most_common(1)
+    names = Counter(str(clients.get(each.get("member"), each.get("member"))) for each in removed if each["why"] == why)
+    rebalances = sum(each.fields.get("what") == "assigned" for each in recent)
+    minutes = max(1, round((facts.now_ms - recent[0].at_ms) / 60_000))
+    who = ", ".join(name for name, _ in names.most_common(3))
+    return [
+        Finding(
+            f"it rebalances again and again: {rebalances} assignments and {len(removed)} members removed within "
+            f"{minutes} min, {times} of them because: {why} ({who})",
+            _remedies(why),
+        )
+    ]
+
+
+def _remedies(why: str) -> tuple[str, ...]:
+    """For members that go: by what the coordinator says of it."""
+    if "poll" in why or "rebalance timeout" in why:
+        return (
+            "its handler takes longer than max.poll.interval.ms: lower max.poll.records, or raise "
+            "max.poll.interval.ms",
+            "handle records beside the polls, and pause partitions meanwhile",
+        )
+    if "session timeout" in why:
+        return (
+            "it dies, is killed, or stands still: look at its log, memory and CPU",
+            "long pauses of the process or the network: raise session.timeout.ms",
+        )
+    return (
+        "it is closed again and again: look at what starts and stops it (a crash loop, an autoscaler)",
+        "restarts that are wanted: give each member a group.instance.id, then a short restart moves nothing",
+    )
+
+
+def _held_back(facts: GroupFacts) -> list[Finding]:
+    """The group has read all that is committed; an open transaction hides the rest."""
+    held = [each for each in facts.partitions if 0 <= each.stable <= each.committed and each.lag]
+    if not held:
+        return []
+    first = held[0].place
+    return [
+        Finding(
+            f"an open transaction holds back {sum(each.lag for each in held)} record(s) of {_names(held)} from readers "
+            "of committed data: the group has read all before its first record",
+            (
+                f"see whose it is: rookery transaction producers {first.topic} {first.partition}",
+                "let that producer commit or abort; its transaction.timeout.ms ends it otherwise",
+            ),
+        )
+    ]
+
+
+def _leaderless(facts: GroupFacts) -> list[Finding]:
+    dead = [each for each in facts.partitions if each.leader == NO_LEADER]
+    if not dead:
+        return []
+    reason = f"{_names(dead)} cannot be read: no leader; how much waits there is not known"
     return [Finding(reason, ("rookery doctor says which node is missing",))]
 
 
@@ -136,10 +246,10 @@ def _unowned(facts: GroupFacts) -> list[Finding]:
     alone = [each for each in facts.partitions if each.lag and each.place not in owners]
     if not alone:
         return []
-    names = ", ".join(str(each.place) for each in alone[:3])
     return [
         Finding(
-            f"{len(alone)} partition(s) with {sum(each.lag for each in alone)} record(s) have no member: {names}",
+            f"{len(alone)} partition(s) with {sum(each.lag for each in alone)} record(s) have no member: "
+            f"{_names(alone)}",
             ("subscribe the members to these topics", "or forget them: rookery group delete-offsets"),
         )
     ]
@@ -160,6 +270,25 @@ def _hot(facts: GroupFacts) -> list[Finding]:
                 "look at the keys: one of them has most of the records",
                 "handle records of one partition in parallel by key",
                 "more members do not help: a partition has one",
+            ),
+        )
+    ]
+
+
+def _one_topic(facts: GroupFacts) -> list[Finding]:
+    lags = defaultdict[str, int](int)
+    for each in facts.partitions:
+        lags[each.place.topic] += each.lag
+    worst = max(lags, key=lambda name: lags[name])
+    if len(lags) < 2 or lags[worst] < HOT * facts.lag:
+        return []
+    count = sum(each.place.topic == worst and each.lag > 0 for each in facts.partitions)
+    return [
+        Finding(
+            f"one topic has {lags[worst]} of {facts.lag} record(s): {worst}, in {count} partition(s)",
+            (
+                "look at what is special about its records: size, work for each, what their handler waits for",
+                "give this topic a group of its own",
             ),
         )
     ]
@@ -216,3 +345,8 @@ def _rates(facts: GroupFacts) -> list[Finding]:
         reason = f"it catches up: {done} committed, {came} new within {seconds}; done in about {rest:.0f} s"
         return [Finding(reason, ())]
     return []
+
+
+def _names(partitions: Sequence[PartitionFacts]) -> str:
+    rest = len(partitions) - NAMES_SHOWN
+    return ", ".join(str(each.place) for each in partitions[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

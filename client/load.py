@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from rookery.client.consumer import Consumer
@@ -17,6 +18,9 @@ PERCENTILES = (50, 95, 99)
 WARM = 10
 READ_CHUNK = 5_000
 SILENCE_S = 30.0
+TEXTS = 256
+"""Values of text that take turns: more than fit into a batch, so that a codec gains nothing from their turns."""
+LINE_BYTES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,11 @@ class Measured:
         return row
 
 
+def ratio(sent: int, stored: int) -> float | str:
+    """How much smaller records are in the log than their values were; "-" if the size of the log is not known."""
+    return round(sent / stored, 2) if stored > 0 else "-"
+
+
 COLUMNS = ("what", "records", "seconds", "records/s", "MB/s", *(f"p{each}-ms" for each in PERCENTILES), "max-ms")
 
 
@@ -58,8 +67,16 @@ def values_of(size: int, compressible: bool) -> list[bytes]:
     """Values to send in turn: random bytes, or text that compresses as logs do."""
     if not compressible:
         return [os.urandom(size) for _ in range(64)]
-    words = [b"GET /orders/%d HTTP/1.1 200 user=%d latency=%dms " % (n * 7919, n * 104729 % 5000, n) for n in range(64)]
-    return [(word * (size // len(word) + 1))[:size] for word in words]
+    dice = Random(size)
+    return [b" ".join(_line(dice) for _ in range(size // LINE_BYTES + 1))[:size] for _ in range(TEXTS)]
+
+
+def _line(dice: Random) -> bytes:
+    """As of a web server's log: words that repeat, numbers that do not; at least `LINE_BYTES` long."""
+    verb, place = dice.choice((b"GET", b"GET", b"POST")), dice.choice((b"orders", b"users", b"carts", b"invoices"))
+    status = dice.choice((200, 200, 200, 304, 404))
+    number, user, took = dice.randrange(10**6, 10**7), dice.randrange(10**4, 10**5), dice.randrange(10, 1000)
+    return b"%s /%s/%d HTTP/1.1 %d user=%d latency=%dms" % (verb, place, number, status, user, took)
 
 
 async def produce(
@@ -109,15 +126,15 @@ async def consume(options: Mapping[str, Any], topic: str, records: int | None) -
         wanted = there if records is None else min(records, there)
         consumer.seek_to_beginning(*places)
         count = size = 0
-        begun = heard = time.perf_counter()
+        begun = last_at = time.perf_counter()
         while count < wanted:
             found = await consumer.getmany(timeout_ms=500, max_records=min(READ_CHUNK, wanted - count))
             count += len(found)
             size += sum(len(record.value or b"") for record in found)
             now = time.perf_counter()
             if found:
-                heard = now
-            elif now - heard > SILENCE_S:  # offsets without records: compaction, or markers of transactions
+                last_at = now
+            elif now - last_at > SILENCE_S:  # offsets without records: compaction, or markers of transactions
                 break
         return Measured("consume", count, size, time.perf_counter() - begun)
 

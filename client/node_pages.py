@@ -126,13 +126,22 @@ async def _opened(
 
 async def page(address: str, target: str, access: Access = NOBODY, accepted: Collection[int] = (200,)) -> Any:
     """A page of JSON. The address may begin with ``https://``."""
+    body = await text_page(address, target, access, accepted)
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise PageError(f"{address}{target}: {error}") from error
+
+
+async def text_page(address: str, target: str, access: Access = NOBODY, accepted: Collection[int] = (200,)) -> str:
+    """A page as text."""
     async with _opened(address, target, {}, access, accepted) as reader, asyncio.timeout(ANSWER_S):
         body = bytearray()
         while piece := await reader.read(LINE_BYTES_MAX):
             body += piece
             if len(body) > PAGE_BYTES_MAX:
                 raise PageError(f"{address}{target}: the page has more than {PAGE_BYTES_MAX} bytes")
-        return json.loads(body)
+        return body.decode()
 
 
 async def stream(

@@ -9,10 +9,10 @@ contain `COMMON`; what options mean together is checked there.
     settings[BATCH_SIZE]     # an int, for mypy too
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 from rookery.client.errors import ConfigurationError
 from rookery.core.config.options import (
@@ -29,6 +29,7 @@ from rookery.core.config.options import (
     Table,
     WordList,
     int32,
+    options_of,
     table_of,
 )
 from rookery.core.net.cluster import parse_bootstrap
@@ -218,8 +219,7 @@ NO_EFFECT = {
 
 def table_with_common(namespace: Mapping[str, object]) -> Table:
     """The table of a client: `COMMON` and the options declared in its module."""
-    own = [value for value in namespace.values() if isinstance(value, Option) and value.name not in COMMON]
-    return Table([*COMMON, *own])
+    return Table([*COMMON, *(option for option in options_of(namespace) if option.name not in COMMON)])
 
 
 def read_options(
@@ -273,9 +273,9 @@ def _text(option: Option[Any], value: Any) -> str:
     else:
         fits = isinstance(value, list | tuple) and isinstance(option.kind, WordList | Addresses)
     if not fits:
-        raise ConfigError(option.name, value, option.kind.allowed())
+        raise ConfigError(option.name, cast(object, value), option.kind.allowed())
     if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
+        return ",".join(map(str, cast(Sequence[object], value)))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

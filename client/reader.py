@@ -128,10 +128,14 @@ async def fetch_partition(
     wait_ms: int,
     read_committed: bool = False,
     topic_id: UUID | None = None,
+    rack: str = "",
+    replica: int | None = None,
 ) -> PartitionData:
-    """One fetch from the partition's leader. With `topic_id` a topic that was recreated under the same name is
-    refused."""
+    """One fetch from the partition's leader, or from `replica`. With `topic_id` a topic that was recreated under the
+    same name is refused. With `rack` the leader may answer with a replica that is closer, and no records."""
     leader = await cluster.leader(topic, partition)
+    if replica is not None:
+        leader = cluster.view.nodes.get(replica, leader)
     view = await cluster.topic(topic)
     wanted = FetchPartition(
         partition=partition,
@@ -145,6 +149,7 @@ async def fetch_partition(
         max_bytes=bytes_max,
         isolation_level=int(read_committed),
         topics=[FetchTopic(topic=topic, topic_id=topic_id or view.id, partitions=[wanted])],
+        rack_id=rack,
     )
     answer = await cluster.ask(leader, FETCH, request, at_most=FETCH_VERSION_MAX)
     check(answer.error_code, leader.address)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from rookery.client.errors import SerializationError
 
@@ -14,7 +14,7 @@ def _bytes(value: Any) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, bytearray | memoryview):
-        return bytes(value)
+        return bytes(cast(bytearray, value))
     raise TypeError(
         f"bytes are needed, not {type(value).__name__}; choose a serializer such as 'str' or 'json'"
     )

@@ -12,6 +12,7 @@ from rookery.client.errors import (
     IllegalStateError,
     KafkaTimeoutError,
     NoBrokersError,
+    RetriableError,
 )
 from rookery.client.options import (
     BOOTSTRAP_SERVERS,
@@ -23,7 +24,7 @@ from rookery.client.options import (
     Settings,
 )
 from rookery.client.security import security_of
-from rookery.core.errors import SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from rookery.core.errors import KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from rookery.core.net.backoff import BackoffSettings
 from rookery.core.net.cluster import BootstrapError, Cluster
 from rookery.core.net.connection import ConnectionLostError
@@ -165,4 +166,7 @@ def explained(error: BaseException) -> BaseException:
             return AuthenticationError(str(error), "Check sasl_mechanism, sasl_username and sasl_password")
         case ConnectionLostError():
             return KafkaTimeoutError(str(error))
-    return error
+        case OSError() if not isinstance(error, KafkaError):
+            return RetriableError(f"a node could not be reached: {error}")
+        case _:
+            return error

@@ -1,6 +1,6 @@
 """Copies records from one topic to another: same partition, key, value, headers and time; offsets are new."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rookery.client.consumer import Consumer
@@ -11,9 +11,16 @@ CHUNK = 1000
 
 
 async def copy_records(
-    options: Mapping[str, Any], places: Sequence[TopicPartition], to: str, since_ms: int | None, *, read_committed: bool
+    options: Mapping[str, Any],
+    places: Sequence[TopicPartition],
+    to: str,
+    since_ms: int | None,
+    *,
+    read_committed: bool,
+    report: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Copy up to where the partitions end now, and return how many records were acknowledged."""
+    """Copy up to where the partitions end now, and return how many records were acknowledged; `report` hears of each
+    chunk."""
     reading = {
         **options,
         "isolation.level": "read_committed" if read_committed else "read_uncommitted",
@@ -48,6 +55,7 @@ async def copy_records(
             for delivery in deliveries:
                 await delivery
             copied += len(deliveries)
+            report(copied)
             await _leave_read(consumer, left, ends)
     return copied
 

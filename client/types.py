@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 from rookery.core.types import TopicPartition
 
 __all__ = [
+    "Columns",
     "GroupMetadata",
     "Header",
     "Headers",
@@ -36,6 +37,18 @@ class Record(NamedTuple, Generic[K, V]):
     leader_epoch: int = -1
     error: Exception | None = None
     """Why key or value could not be deserialized; they are bytes then."""
+
+
+class Columns(NamedTuple, Generic[K, V]):
+    """Records of one partition, a column for each field; those of one record are at the same place of each."""
+
+    topic: str
+    partition: int
+    offsets: Sequence[int]
+    timestamps: Sequence[int]
+    keys: Sequence[K]
+    values: Sequence[V]
+    headers: Sequence[Headers]
 
 
 class RecordMetadata(NamedTuple):

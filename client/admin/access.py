@@ -125,7 +125,7 @@ class AccessCalls(Calls):
         answer = await self._ask_any(
             DESCRIBE_USER_SCRAM_CREDENTIALS, DescribeUserScramCredentialsRequest(users=wanted)
         )
-        users = []
+        users: list[ScramUser] = []
         for result in answer.results:
             if result.error_code != ErrorCode.RESOURCE_NOT_FOUND:
                 check(result.error_code, f"user {result.user!r}", result.error_message)

@@ -170,7 +170,7 @@ class ClusterCalls(Calls):
             request = DescribeProducersRequest(
                 topics=[TopicRequest(name=name, partition_indexes=each) for name, each in topics.items()]
             )
-            found = {}
+            found: dict[TopicPartition, list[ProducerDescription]] = {}
             for topic in (await self._cluster.ask(node, DESCRIBE_PRODUCERS, request)).topics:
                 for each in topic.partitions:
                     check(each.error_code, f"{topic.name}-{each.partition_index}", each.error_message)

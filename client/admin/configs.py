@@ -42,7 +42,7 @@ class ConfigCalls(Calls):
                 answer = await self._cluster.ask(await self._node(int(name)), DESCRIBE_CONFIGS, request)
             else:
                 answer = await self._cluster.ask_any(DESCRIBE_CONFIGS, request)
-            entries = {}
+            entries: dict[str, ConfigEntry] = {}
             for result in answer.results:
                 check(result.error_code, f"{kind.name.lower()} {name!r}", result.error_message)
                 for each in result.configs:

@@ -40,7 +40,8 @@ class NewTopic:
     assignment: Mapping[int, Sequence[int]] | None = None
 
 
-async def create_topic(cluster: Cluster, topic: NewTopic, *, validate_only: bool = False) -> None:
+async def create_topic(cluster: Cluster, topic: NewTopic, *, validate_only: bool = False) -> tuple[int, int]:
+    """The numbers of partitions and of replicas that the topic got; -1 where the caller may not know."""
     assignment = topic.assignment or {}
     wanted = CreatableTopic(
         name=topic.name,
@@ -53,8 +54,9 @@ async def create_topic(cluster: Cluster, topic: NewTopic, *, validate_only: bool
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in (topic.configs or {}).items()],
     )
     request = CreateTopicsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS, validate_only=validate_only)
-    for result in (await cluster.ask_any(CREATE_TOPICS, request)).topics:
-        check(result.error_code, f"topic {result.name!r}", result.error_message)
+    (result,) = (await cluster.ask_any(CREATE_TOPICS, request)).topics
+    check(result.error_code, f"topic {result.name!r}", result.error_message)
+    return result.num_partitions, result.replication_factor
 
 
 async def delete_topic(cluster: Cluster, name: str) -> None:

@@ -214,7 +214,7 @@ class TopicCalls(Calls):
                 ],
                 timeout_ms=self._timeout_ms,
             )
-            found = {}
+            found: dict[TopicPartition, int] = {}
             for topic in (await self._cluster.ask(node, DELETE_RECORDS, request)).topics:
                 for each in topic.partitions:
                     check(each.error_code, f"{topic.name}-{each.partition_index}")
@@ -247,7 +247,7 @@ class TopicCalls(Calls):
                     for topic, indexes in topics.items()
                 ],
             )
-            found = {}
+            found: dict[TopicPartition, ListedOffset] = {}
             answer = await self._cluster.ask(node, LIST_OFFSETS, request, at_most=MAX_TIMESTAMP_VERSION)
             for topic in answer.topics:
                 for each in topic.partitions:

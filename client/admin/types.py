@@ -261,8 +261,8 @@ class QuorumDescription:
 class Features:
     """Levels of the cluster's features: those in force, and what the node asked can do."""
 
-    finalized: Mapping[str, int] = field(default_factory=dict)
-    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    finalized: Mapping[str, int] = field(default_factory=dict[str, int])
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
 
 class UpgradeType(IntEnum):

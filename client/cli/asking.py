@@ -12,7 +12,11 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{question} Off a terminal this needs --yes")
-    if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
+    try:
+        said = input(f"{question} [y/N] ")
+    except EOFError:  # Ctrl-D
+        said = ""
+    if said.strip().lower() not in ("y", "yes"):
         raise CliError("nothing was changed")
 
 

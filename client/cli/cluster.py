@@ -8,7 +8,17 @@ from datetime import datetime
 from typing import Any
 
 from rookery.client.admin import Admin
-from rookery.client.cli.common import add_bootstrap, add_output, show, table, with_admin, with_cluster
+from rookery.client.cli.common import (
+    access_of,
+    add_bootstrap,
+    add_http,
+    add_output,
+    painted,
+    show,
+    table,
+    with_admin,
+    with_cluster,
+)
 from rookery.client.errors import UnhealthyError, UsageError
 from rookery.core.errors import KafkaError
 from rookery.core.net.cluster import BootstrapError, Cluster, ClusterMetadata, check
@@ -47,10 +57,16 @@ def add_parser(subparsers: Any) -> None:
 
     watch = actions.add_parser("watch", help="print a line whenever the state changes, until interrupted")
     watch.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="how often to look (1)")
-    watch.add_argument("-n", "--count", type=int, help="stop after so many lines")
+    watch.add_argument(
+        "--metrics",
+        action="store_true",
+        help="a table of the core metrics of each node, once an interval; for nodes of Rookery",
+    )
+    watch.add_argument("-n", "--count", type=int, help="stop after so many lines, or tables")
+    add_http(watch)
     add_bootstrap(watch)
     add_output(watch)
-    watch.set_defaults(run=with_cluster(_watch))
+    watch.set_defaults(run=_watch)
 
 
 def trouble(view: ClusterMetadata) -> list[dict[str, Any]]:
@@ -175,12 +191,15 @@ async def _state(cluster: Cluster) -> dict[str, Any]:
 def _line(state: dict[str, Any]) -> str:
     """For people; programs have the row."""
     if state["state"] == "unknown":
-        return f"unknown: {state['problems'][0]}"
+        return f"{painted('unknown', 'red')}: {state['problems'][0]}"
     nodes = ",".join(map(str, state["brokers"]))
-    return f"{'; '.join(state['problems']) or HEALTHY}  controller {state['controller']}  brokers {nodes}"
+    health = painted("; ".join(state["problems"]) or HEALTHY, "red" if state["problems"] else "green")
+    return f"{health}  controller {state['controller']}  brokers {nodes}"
 
 
 HEALTHY = "healthy"
+CLEAR = "\x1b[H\x1b[2J"
+"""On a terminal each table takes the place of the one before."""
 POLL_S = 0.5
 
 
@@ -200,9 +219,48 @@ async def _health(cluster: Cluster, arguments: argparse.Namespace) -> None:
         show([state], STATE_COLUMNS, arguments.output)
 
 
-async def _watch(cluster: Cluster, arguments: argparse.Namespace) -> None:
+def _watch(arguments: argparse.Namespace) -> int:
     if arguments.interval <= 0:
         raise UsageError(f"--interval {arguments.interval:g}: more than 0 seconds are needed")
+    return (with_admin(_watch_metrics) if arguments.metrics else with_cluster(_watch_state))(arguments)
+
+
+async def _watch_metrics(admin: Admin, arguments: argparse.Namespace) -> None:
+    """Asks for the addresses once: nodes keep them. A node that does not answer is left out and named."""
+    from rookery.client import core_metrics
+    from rookery.client.cli.events import served
+    from rookery.client.node_pages import PageError, text_page
+
+    access, addresses = access_of(arguments), await served(admin, arguments.http)
+
+    async def look(number: int, address: str) -> tuple[int, core_metrics.Look] | None:
+        try:
+            text = await text_page(address, "/metrics", access)
+        except PageError as error:
+            print(f"rookery: {error}", file=sys.stderr)
+            return None
+        return number, core_metrics.Look(time.monotonic(), core_metrics.read_samples(text))
+
+    async def look_at_all() -> dict[int, core_metrics.Look]:
+        return dict(filter(None, await asyncio.gather(*(look(n, at) for n, at in addresses.items()))))
+
+    before, tables = await look_at_all(), 0
+    while arguments.count is None or tables < arguments.count:
+        await asyncio.sleep(arguments.interval)
+        now = await look_at_all()
+        rows = core_metrics.rows(before, now)
+        if arguments.output == "table":
+            print(f"{CLEAR * sys.stdout.isatty()}{time.strftime('%H:%M:%S')}")
+            print(table(rows, core_metrics.COLUMNS))
+        else:
+            moment = datetime.now().astimezone().isoformat(timespec="milliseconds")
+            output = "jsonl" if arguments.output == "json" else arguments.output
+            show([{**row, "time": moment} for row in rows], (*core_metrics.COLUMNS, "time"), output)
+        sys.stdout.flush()
+        before, tables = now, tables + 1
+
+
+async def _watch_state(cluster: Cluster, arguments: argparse.Namespace) -> None:
     shown: dict[str, Any] = {}
     lines = 0
     while arguments.count is None or lines < arguments.count:

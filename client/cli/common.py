@@ -11,7 +11,9 @@ from rookery.client.cli import finding
 from rookery.client.cli.asking import add_yes as add_yes
 from rookery.client.cli.asking import confirm as confirm
 from rookery.client.cli.printing import OUTPUTS as OUTPUTS
+from rookery.client.cli.printing import Progress as Progress
 from rookery.client.cli.printing import add_output as add_output
+from rookery.client.cli.printing import painted as painted
 from rookery.client.cli.printing import show as show
 from rookery.client.cli.printing import table as table
 from rookery.client.errors import (
@@ -59,6 +61,17 @@ def add_command_config(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="properties for a cluster with TLS or SASL, by the names of Java's clients or of librdkafka "
         f"(${finding.COMMAND_CONFIG_VARIABLE})",
+    )
+
+
+def add_http(parser: argparse.ArgumentParser) -> None:
+    from rookery.client.node_pages import HTTP_LISTENER, HTTP_TOKEN
+
+    parser.add_argument(
+        "--http",
+        metavar="[https://]HOST:PORT,...",
+        help=f"where nodes serve their pages (what the brokers' option {HTTP_LISTENER} says); {HTTP_TOKEN} in the "
+        "file of --command-config is the token that they ask for",
     )
 
 

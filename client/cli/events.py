@@ -10,11 +10,10 @@ from typing import Any
 from urllib.parse import quote
 
 from rookery.client.admin import Admin
-from rookery.client.cli.common import access_of, add_bootstrap, add_output, show, with_admin
+from rookery.client.cli.common import access_of, add_bootstrap, add_http, add_output, show, with_admin
 from rookery.client.errors import CliError, UnhealthyError, UsageError
 from rookery.client.node_pages import (
     HTTP_LISTENER,
-    HTTP_TOKEN,
     Access,
     PageError,
     http_addresses,
@@ -28,15 +27,6 @@ from rookery.core.net.cluster import parse_bootstrap
 RETRY_S = 1.0
 RETRY_S_MAX = 10.0
 COLUMNS = ("time", "node", "level", "event", "fields")
-
-
-def add_http(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--http",
-        metavar="[https://]HOST:PORT,...",
-        help=f"where nodes serve /events (what the brokers' option {HTTP_LISTENER} says); {HTTP_TOKEN} in the file of "
-        "--command-config is the token that they ask for",
-    )
 
 
 def add_parser(subparsers: Any) -> None:
@@ -53,17 +43,17 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=with_admin(_events))
 
 
-async def addresses_of(admin: Admin, http: str | None) -> list[str]:
-    """Where the nodes serve their events; empty if they do not."""
+async def addresses_of(admin: Admin, http: str | None) -> dict[int, str]:
+    """Where the nodes serve their pages, by node, or by place where they were named; empty if they do not."""
     if http is None:
-        return list((await http_addresses(admin)).values())
+        return await http_addresses(admin)
     addresses = [each.strip() for each in http.split(",") if each.strip()]
     try:
         for each in addresses:
             parse_bootstrap(each.removeprefix("https://").removeprefix("http://"))
     except ValueError as error:
         raise UsageError(f"--http: {error}") from error
-    return addresses
+    return dict(enumerate(addresses, 1))
 
 
 async def recorded(
@@ -80,7 +70,7 @@ async def recorded(
         except (PageError, ValueError, KeyError, TypeError) as error:
             failures[address] = str(error)
 
-    await asyncio.gather(*(ask(each) for each in await addresses_of(admin, http)))
+    await asyncio.gather(*(ask(each) for each in (await addresses_of(admin, http)).values()))
     return sorted(found, key=lambda event: (event.at_ms, event.node, event.id)), failures
 
 
@@ -120,9 +110,9 @@ async def _events(admin: Admin, arguments: argparse.Namespace) -> int:
     words = {"limit": str(arguments.count), **chosen}
     query = "&".join(f"{name}={quote(text)}" for name, text in words.items() if text)
     if arguments.follow:
-        await _follow(await _served(admin, arguments.http), query, arguments)
+        await _follow(list((await served(admin, arguments.http)).values()), query, arguments)
         return 0
-    await _served(admin, arguments.http)
+    await served(admin, arguments.http)
     events, failures = await recorded(admin, arguments.http, query, access_of(arguments))
     shown([row_of(event) for event in events if is_shown(event, arguments.level)], arguments.output)
     for reason in failures.values():
@@ -132,11 +122,12 @@ async def _events(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _served(admin: Admin, http: str | None) -> list[str]:
+async def served(admin: Admin, http: str | None) -> dict[int, str]:
+    """Where nodes serve their pages; says so if none does."""
     addresses = await addresses_of(admin, http)
     if not addresses:
         raise CliError(
-            f"no broker serves events: its option {HTTP_LISTENER} is not set, or it is not a node of Rookery. "
+            f"no broker serves pages: its option {HTTP_LISTENER} is not set, or it is not a node of Rookery. "
             "Set it, or name nodes with --http"
         )
     return addresses
@@ -149,18 +140,18 @@ async def _follow(addresses: list[str], query: str, arguments: argparse.Namespac
 
     async def follow(address: str) -> None:
         last: int | None = None
-        pause_s, told = RETRY_S, False
+        pause_s, reported = RETRY_S, False
         while True:
             try:
                 async for row in stream(address, f"/events?{query}", last, access):
                     event = read_event(json.dumps(row))
-                    last, pause_s, told = event.id, RETRY_S, False
+                    last, pause_s, reported = event.id, RETRY_S, False
                     if is_shown(event, arguments.level):
                         _print(event, arguments.output)
             except (PageError, ValueError) as error:
-                if not told:
+                if not reported:
                     print(f"rookery: {error}; trying again", file=sys.stderr)
-                told = True
+                reported = True
             await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
             pause_s = min(2 * pause_s, RETRY_S_MAX)
 

@@ -4,17 +4,26 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rookery.client.admin import Admin
-from rookery.client.admin.types import GroupDescription
-from rookery.client.cli.common import add_bootstrap, add_output, add_yes, confirm, show, table, with_admin
+from rookery.client.cli.common import (
+    access_of,
+    add_bootstrap,
+    add_output,
+    add_yes,
+    confirm,
+    show,
+    table,
+    with_admin,
+)
+from rookery.client.cli.group_facts import described, facts_of, lag_seconds, log_of, with_causes
 from rookery.client.cli.places import chosen, read_offsets, since_ms
-from rookery.client.errors import CliError, NotFoundError, UsageError
-from rookery.client.group_report import Finding, GroupFacts, PartitionFacts, explain
+from rookery.client.errors import CliError, UsageError
+from rookery.client.group_report import Finding, GroupFacts, explain
 from rookery.client.types import OffsetAndMetadata, TopicPartition
 from rookery.core.errors import GroupIdNotFoundError
 
@@ -50,6 +59,7 @@ def add_parser(subparsers: Any) -> None:
 
     why = actions.add_parser("explain", help="say why a group lags, and what helps")
     why.add_argument("group")
+    why.add_argument("--topic", action="append", default=[], metavar="NAME[:P,...]", help="only the lag there (all)")
     why.add_argument("--sample", type=float, default=2.0, metavar="SECONDS", help="time between two looks (2)")
     add_bootstrap(why)
     add_output(why)
@@ -112,80 +122,12 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> None:
     show(rows, ("group", "type", "protocol", "state"), arguments.output)
 
 
-async def _described(admin: Admin, name: str) -> GroupDescription:
-    try:
-        return await admin.describe_group(name)
-    except GroupIdNotFoundError:
-        names = [each.group_id for each in await admin.list_groups()]
-        near = f"; the nearest is {_nearest(name, names)!r}" if names else ""
-        raise NotFoundError(f"there is no group {name!r}{near}. `rookery group list` shows what there is") from None
-
-
-def _nearest(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches
-
-    return (get_close_matches(name, names, 1, 0.0) or names)[0]
-
-
-async def facts_of(admin: Admin, name: str, before: GroupFacts | None = None, sample_s: float = 0.0) -> GroupFacts:
-    """The group and its partitions: those with offsets, and those that members have."""
-    group = await _described(admin, name)
-    offsets = await admin.list_group_offsets(name)
-    places = sorted({*offsets, *(place for member in group.members for place in member.assignment)})
-    starts, ends, leaders = await _log(admin, places)
-    earlier = {each.place: each for each in before.partitions} if before is not None else {}
-    partitions = []
-    for place in places:
-        committed = offsets[place].offset if place in offsets else -1
-        old = earlier.get(place)
-        partitions.append(
-            PartitionFacts(
-                place,
-                committed,
-                starts.get(place, 0),
-                ends.get(place, max(committed, 0)),
-                leaders.get(place, -1),
-                committed_before=old.committed if old is not None else -1,
-                end_before=old.end if old is not None else -1,
-            )
-        )
-    return GroupFacts(group, partitions, sample_s)
-
-
-async def _log(
-    admin: Admin, places: list[TopicPartition]
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """First offset, end and leader of partitions that exist and have a leader."""
-    known = set(await admin.list_topics(internal=True))
-    described = await admin.describe_topics(sorted({place.topic for place in places} & known))
-    leaders = {
-        TopicPartition(topic.name, each.number): each.leader
-        for topic in described.values()
-        for each in topic.partitions
-    }
-    led = [place for place in places if leaders.get(place, -1) >= 0]
-    starts = await admin.list_offsets(dict.fromkeys(led, "earliest"))
-    ends = await admin.list_offsets(dict.fromkeys(led, "latest"))
-    return {p: o.offset for p, o in starts.items()}, {p: o.offset for p, o in ends.items()}, leaders
-
-
-async def _lag_seconds(admin: Admin, facts: GroupFacts) -> dict[TopicPartition, float]:
-    """How old the first record is that was not read: -1 where nothing waits or it cannot be read."""
-    now = time.time()
-    found: dict[TopicPartition, float] = {}
-    for each in facts.partitions:
-        if each.lag and each.leader >= 0:
-            timestamp = await admin.timestamp_at(each.place, max(each.committed, each.log_start))
-            found[each.place] = round(max(0.0, now - timestamp / 1000), 1) if timestamp >= 0 else -1.0
-    return found
-
-
 async def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
     if arguments.members:
         await _members(admin, arguments)
         return
     facts = await facts_of(admin, arguments.group)
-    ages, owners = await _lag_seconds(admin, facts), facts.owners()
+    ages, owners = await lag_seconds(admin, facts), facts.owners()
     rows = []
     for each in facts.partitions:
         owner = owners.get(each.place)
@@ -215,7 +157,7 @@ async def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
 
 
 async def _members(admin: Admin, arguments: argparse.Namespace) -> None:
-    group = await _described(admin, arguments.group)
+    group = await described(admin, arguments.group)
     rows = [
         {
             "group": group.group_id,
@@ -236,7 +178,10 @@ async def _explain(admin: Admin, arguments: argparse.Namespace) -> None:
     if facts.group.members and facts.lag and arguments.sample > 0:
         await asyncio.sleep(arguments.sample)
         facts = await facts_of(admin, arguments.group, facts, arguments.sample)
-    findings = explain(facts)
+    if arguments.topic:
+        asked = set(await chosen(admin, arguments.topic))
+        facts = replace(facts, partitions=[each for each in facts.partitions if each.place in asked])
+    findings = explain(await with_causes(admin, facts, access_of(arguments)))
     if arguments.output != "table":
         rows = [{"reason": each.reason, "remedies": list(each.remedies)} for each in findings]
         show(rows, ("reason", "remedies"), arguments.output)
@@ -252,7 +197,7 @@ def paragraph(facts: GroupFacts, findings: list[Finding]) -> str:
         f"reads {len(facts.partitions)} partition(s) and is {facts.lag} record(s) behind."
     )
     if not findings:
-        return f"{head} It is up to date."
+        return f"{head} {'It is up to date.' if facts.partitions else 'It has committed nothing so far.'}"
     lines = [head]
     for finding in findings:
         lines.append(f"- {finding.reason[0].upper()}{finding.reason[1:]}.")
@@ -308,7 +253,7 @@ async def _wanted(
     places = await chosen(admin, arguments.topic) if arguments.topic else sorted(current)
     if not places:
         return {}
-    starts, ends, _ = await _log(admin, places)
+    starts, ends, _ = await log_of(admin, places)
     if arguments.to_earliest:
         found = starts
     elif arguments.to_latest:
@@ -325,7 +270,7 @@ async def _wanted(
 
 
 async def _delete(admin: Admin, arguments: argparse.Namespace) -> None:
-    await _described(admin, arguments.group)
+    await described(admin, arguments.group)
     confirm(f"Delete group {arguments.group} and its offsets?", yes=arguments.yes)
     await admin.delete_group(arguments.group)
     print(f"deleted group {arguments.group}")
@@ -339,7 +284,7 @@ async def _delete_offsets(admin: Admin, arguments: argparse.Namespace) -> None:
 
 
 async def _export(admin: Admin, arguments: argparse.Namespace) -> None:
-    await _described(admin, arguments.group)
+    await described(admin, arguments.group)
     offsets = await admin.list_group_offsets(arguments.group)
     rows = [
         {"topic": place.topic, "partition": place.partition, "offset": each.offset, "metadata": each.metadata}

@@ -20,7 +20,7 @@ from rookery.client.cli.quorum import (
 )
 from rookery.client.errors import CliError, NotFoundError, UsageError
 from rookery.core.errors import CorruptMessageError, ErrorCode
-from rookery.core.metadata.delta import Fold
+from rookery.core.metadata.delta import LatestImage
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.snapshot import state_hash
 from rookery.core.metadata_log import METADATA_LOG, SnapshotId, committed_batches, read_snapshot
@@ -35,7 +35,7 @@ _CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 def stored_image(folder: str, at: int | None) -> Image:
     """The state on disk after offset `at`, or after the last record. What is at the very end of a log need not
     be committed."""
-    fold = Fold()
+    fold = LatestImage()
     end = NO_END if at is None else at + 1
     found = _checkpoint(Path(folder), end)
     if found is not None:
@@ -52,7 +52,7 @@ def stored_image(folder: str, at: int | None) -> Image:
 
 async def fetched_image(stub: Any, quorum: pb.DescribeQuorumResponse, at: int | None) -> Image:
     """The committed state after offset `at`, or after the last committed record, as the leader reports it."""
-    fold = Fold()
+    fold = LatestImage()
     end = NO_END if at is None else at + 1
     async for response in _responses(stub, quorum):
         if response.HasField("snapshot"):
@@ -67,7 +67,7 @@ async def fetched_image(stub: Any, quorum: pb.DescribeQuorumResponse, at: int | 
     return fold.image
 
 
-def _take(fold: Fold, data: bytes, end: int) -> None:
+def _take(fold: LatestImage, data: bytes, end: int) -> None:
     try:
         for batch in committed_batches(data, fold.image.offset + 1, end):
             fold.on_commit(batch)

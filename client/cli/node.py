@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from rookery.client.admin import Admin
-from rookery.client.cli.common import add_bootstrap, add_output, add_yes, confirm, show, table, with_admin
+from rookery.client.cli.common import (
+    Progress,
+    add_bootstrap,
+    add_output,
+    add_yes,
+    confirm,
+    show,
+    table,
+    with_admin,
+)
 from rookery.client.cli.partition import text_of
 from rookery.client.errors import CliError, NotFoundError, UnhealthyError
 from rookery.client.reassignment import PlanError, drain
@@ -162,10 +171,14 @@ async def _drain(admin: Admin, arguments: argparse.Namespace) -> None:
 
 async def _wait_empty(admin: Admin, number: int, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
-    while (await _one(admin, number))["replicas"]:
+    progress = Progress()
+    while left := (await _one(admin, number))["replicas"]:
+        progress.report(f"broker {number} holds {left} replica(s)")
         if time.monotonic() > deadline:
+            progress.end()
             raise UnhealthyError(f"broker {number} still holds replicas after {timeout_s:g} s; the move goes on")
         await asyncio.sleep(POLL_S)
+    progress.end()
 
 
 async def _remove(admin: Admin, arguments: argparse.Namespace) -> None:

@@ -1,12 +1,14 @@
-"""Rows printed for people and for programs."""
+"""Rows printed for people and for programs; colours and progress on a terminal alone."""
 
 import argparse
 import csv
 import json
+import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
+COLOURS = {"red": "31", "green": "32", "yellow": "33"}
 OUTPUTS = ("table", "json", "jsonl", "yaml", "csv", "name")
 
 
@@ -51,3 +53,29 @@ def _cell(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or "-"
     return str(value)
+
+
+def painted(text: str, colour: str, out: TextIO | None = None) -> str:
+    """The text in a colour, if it goes to a terminal and NO_COLOR does not forbid it."""
+    if not (out or sys.stdout).isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m"
+
+
+class Progress:
+    """How far something is, in one line of standard error that each report overwrites; on a terminal alone."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+        self._shown = 0
+
+    def report(self, text: str) -> None:
+        if self._out.isatty():
+            print(f"\r{text.ljust(self._shown)}", end="", file=self._out, flush=True)
+            self._shown = len(text)
+
+    def end(self) -> None:
+        """Takes the line away: what comes of it is said elsewhere."""
+        self.report("")
+        if self._out.isatty():
+            print("\r", end="", file=self._out, flush=True)

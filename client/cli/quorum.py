@@ -16,8 +16,9 @@ import grpc.aio
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
+from rookery.client.admin import Admin
 from rookery.client.cli import finding
-from rookery.client.cli.common import add_output, show
+from rookery.client.cli.common import add_output, show, with_admin
 from rookery.client.errors import CliError, NotFoundError, UnhealthyError, UsageError
 from rookery.client.local.cluster_file import SECURITY_FOLDER
 from rookery.core.config.options import ConfigError
@@ -163,7 +164,10 @@ def add_parser(subparsers: Any) -> None:
     status = actions.add_parser("status", help="voters, leader, and how far each is; exit code 3 without a leader")
     add_controllers(status)
     add_output(status)
-    status.set_defaults(run=with_controllers(_status))
+    status.add_argument(
+        "--bootstrap", metavar="HOST:PORT,...", help="ask brokers instead, which those of Apache Kafka answer, too"
+    )
+    status.set_defaults(run=_run_status)
 
     log = actions.add_parser("log", help="print the records of the metadata log")
     add_controllers(log)
@@ -229,7 +233,10 @@ class Controllers:
             except grpc.aio.AioRpcError as error:
                 failures.append(f"{address}: {error.code().name} {error.details()}")
         if found is None:
-            raise CliError(f"no controller answers ({'; '.join(failures)}). Is the address a controller's gRPC port?")
+            raise CliError(
+                f"no controller answers ({'; '.join(failures)}). Is the address a controller's gRPC port? Those of "
+                "Apache Kafka have none: `rookery quorum status --bootstrap` asks brokers"
+            )
         leader = found.leader
         if leader.id not in (-1, leader.told_by) and leader.endpoint:
             with suppress(grpc.aio.AioRpcError):  # if the leader has just died, the first answer is the best
@@ -274,6 +281,48 @@ def _tls(arguments: argparse.Namespace) -> Tls | None:
         raise UsageError(f"--command-config: {error}") from error
 
 
+def _run_status(arguments: argparse.Namespace) -> int:
+    if arguments.bootstrap is None:
+        return with_controllers(_status)(arguments)
+    if arguments.controllers is not None:
+        raise UsageError("--bootstrap asks brokers and --controllers controllers: one of them is enough")
+    arguments.command_config = Path(arguments.command_config) if arguments.command_config else None
+    return with_admin(_status_by_brokers)(arguments)
+
+
+async def _status_by_brokers(admin: Admin, arguments: argparse.Namespace) -> int:
+    """The same columns; brokers know neither addresses nor directories of voters."""
+    found = await admin.describe_quorum()
+    cluster = await admin.describe_cluster()
+    now_ms = time.time_ns() // 1_000_000
+    rows = [
+        {
+            "node": each.id,
+            "role": "leader" if each.id == found.leader_id else role,
+            "log_end": each.log_end_offset if each.log_end_offset >= 0 else "-",
+            "lag": max(found.high_watermark - each.log_end_offset, 0) if each.log_end_offset >= 0 else "-",
+            "last_fetch_ms": now_ms - each.last_fetch_timestamp if each.last_fetch_timestamp >= 0 else "-",
+            "caught_up_ms": now_ms - each.last_caught_up_timestamp if each.last_caught_up_timestamp >= 0 else "-",
+            "address": "-",
+            "directory": "-",
+        }
+        for role, replicas in (("voter", found.voters), ("observer", found.observers))
+        for each in replicas
+    ]
+    _show_status(cluster.cluster_id, (found.leader_id, found.leader_epoch, found.high_watermark), rows, arguments)
+    return 0 if found.leader_id >= 0 else UnhealthyError.exit_code
+
+
+def _show_status(
+    cluster_id: str, leader: tuple[int, int, int], rows: list[dict[str, Any]], arguments: argparse.Namespace
+) -> None:
+    if arguments.output == "table":
+        number, epoch, high_watermark = leader
+        who = f"leader {number}" if number >= 0 else "no leader"
+        print(f"cluster {cluster_id}  {who}  epoch {epoch}  high watermark {high_watermark}")
+    show(rows, COLUMNS, arguments.output)
+
+
 async def _status(controllers: Controllers, arguments: argparse.Namespace) -> int:
     found = await controllers.describe()
     now_ms = time.time_ns() // 1_000_000
@@ -283,10 +332,7 @@ async def _status(controllers: Controllers, arguments: argparse.Namespace) -> in
         for replica in replicas
     ]
     leader = found.leader
-    if arguments.output == "table":
-        who = f"leader {leader.id}" if leader.id >= 0 else "no leader"
-        print(f"cluster {found.cluster_id}  {who}  epoch {leader.epoch}  high watermark {found.high_watermark}")
-    show(rows, COLUMNS, arguments.output)
+    _show_status(found.cluster_id, (leader.id, leader.epoch, found.high_watermark), rows, arguments)
     return 0 if leader.id >= 0 else UnhealthyError.exit_code
 
 

@@ -8,6 +8,7 @@ from rookery.client import admin
 from rookery.client.admin import Admin
 from rookery.client.admin.types import ConfigSource, ResourceType
 from rookery.client.cli.common import (
+    Progress,
     add_bootstrap,
     add_output,
     add_yes,
@@ -107,13 +108,12 @@ async def _create(cluster: Cluster, arguments: argparse.Namespace) -> None:
     except ConfigError as error:
         raise UsageError(str(error)) from error
     topic = admin.NewTopic(arguments.name, arguments.partitions, arguments.replication_factor, configs)
-    await admin.create_topic(cluster, topic, validate_only=arguments.dry_run)
+    partitions, replicas = await admin.create_topic(cluster, topic, validate_only=arguments.dry_run)
     if arguments.dry_run:
         print(f"topic {arguments.name} could be created")
         return
-    view = await cluster.topic(arguments.name, create=False)
-    replicas = len(view.partitions[0].replicas)
-    print(f"created topic {arguments.name} with {len(view.partitions)} partition(s) of {replicas} replica(s)")
+    size = f" with {partitions} partition(s) of {replicas} replica(s)" if partitions > 0 else ""
+    print(f"created topic {arguments.name}{size}")
 
 
 async def _list(cluster: Cluster, arguments: argparse.Namespace) -> None:
@@ -273,5 +273,10 @@ async def _copy(admin: Admin, arguments: argparse.Namespace) -> None:
     places = [TopicPartition(source.name, part.number) for part in source.partitions]
     since = instant_ms("--since", arguments.since) if arguments.since is not None else None
     committed = arguments.isolation_level == "read_committed"
-    copied = await copy_records(client_options(arguments), places, arguments.to, since, read_committed=committed)
+    progress = Progress()
+    copied = await copy_records(
+        client_options(arguments), places, arguments.to, since, read_committed=committed,
+        report=lambda count: progress.report(f"copied {count} record(s)"),
+    )  # fmt: skip
+    progress.end()
     print(f"copied {copied} record(s) of {arguments.name} to {arguments.to}")

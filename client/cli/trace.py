@@ -6,8 +6,8 @@ from typing import Any
 from urllib.parse import quote
 
 from rookery.client.admin import Admin
-from rookery.client.cli.common import access_of, add_bootstrap, add_output, show, with_admin
-from rookery.client.cli.events import add_http, recorded
+from rookery.client.cli.common import access_of, add_bootstrap, add_http, add_output, show, with_admin
+from rookery.client.cli.events import recorded
 from rookery.client.errors import KafkaError, NotFoundError
 from rookery.client.node_pages import NOBODY, Access
 from rookery.client.record_trace import COLUMNS, TraceFacts, steps

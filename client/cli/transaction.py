@@ -2,14 +2,23 @@
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from rookery.client.admin import Admin
+from rookery.client.admin.types import TopicDescription
 from rookery.client.cli.common import add_bootstrap, add_output, add_yes, confirm, show, with_admin
+from rookery.client.diagnosis import Orphan
 from rookery.client.errors import NotFoundError
 from rookery.client.types import TopicPartition
 
 NONE = -1
+EXIT_FOUND = 3
+TIMEOUT_MAX = "transaction.max.timeout.ms"
+TIMEOUT_MAX_MS = 900_000
+GRACE_S = 60.0
+"""A coordinator aborts within seconds what has reached its timeout."""
+HANGING_COLUMNS = ("topic", "partition", "producer-id", "start-offset", "open-seconds")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -33,6 +42,11 @@ def add_parser(subparsers: Any) -> None:
     add_bootstrap(producers)
     add_output(producers)
     producers.set_defaults(run=with_admin(_producers))
+
+    hanging = actions.add_parser("hanging", help="find transactions that no coordinator will end; exit code 3 if any")
+    add_bootstrap(hanging)
+    add_output(hanging)
+    hanging.set_defaults(run=with_admin(_hanging))
 
     abort = actions.add_parser("abort", help="end a transaction that hangs on one partition")
     abort.add_argument("topic")
@@ -101,3 +115,47 @@ async def _abort(admin: Admin, arguments: argparse.Namespace) -> None:
             print(f"aborted the transaction of producer {each.producer_id} on {place}")
             return
     raise NotFoundError(f"no transaction of {place} begins at {arguments.start_offset}; `producers` shows them")
+
+
+async def _hanging(admin: Admin, arguments: argparse.Namespace) -> int:
+    topics = await admin.describe_topics(await admin.list_topics(internal=True))
+    rows = [
+        dict(
+            zip(
+                HANGING_COLUMNS,
+                (*each.place, each.producer_id, each.start_offset, round(each.open_s)),
+                strict=True,
+            )
+        )
+        for each in await orphans(admin, list(topics.values()))
+    ]
+    show(rows, HANGING_COLUMNS, arguments.output)
+    return EXIT_FOUND if rows else 0
+
+
+async def orphans(admin: Admin, topics: Sequence[TopicDescription]) -> list[Orphan]:
+    """Transactions that are open for longer than the brokers allow. Only partitions with records that readers of
+    committed data do not get are asked further."""
+    led = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions if each.leader >= 0]
+    ends = await admin.list_offsets(dict.fromkeys(led, "latest"))
+    stable = await admin.list_offsets(dict.fromkeys(led, "latest"), read_committed=True)
+    waiting = [place for place in led if stable[place].offset < ends[place].offset]
+    if not waiting:
+        return []
+    longest_s = await _timeout_max_s(admin)
+    found = []
+    for place, producers in (await admin.describe_producers(waiting)).items():
+        for each in producers:
+            open_s = time.time() - each.last_timestamp / 1000
+            if each.transaction_start_offset >= 0 and open_s > longest_s + GRACE_S:
+                found.append(Orphan(place, each.producer_id, each.transaction_start_offset, open_s))
+    return found
+
+
+async def _timeout_max_s(admin: Admin) -> float:
+    """The longest that a broker allows."""
+    found = [TIMEOUT_MAX_MS]
+    for broker in (await admin.describe_cluster()).brokers:
+        entries = await admin.describe_broker_config(broker.id, [TIMEOUT_MAX])
+        found += [int(each.value) for each in entries.values() if each.value]
+    return max(found) / 1000

@@ -71,16 +71,23 @@ def row_after(data: bytes, begin: int, end: int, most: int) -> Row | None:
     count = min(most, (len(data) - end) // step, widest.stop - following)
     same = [
         (place - begin, data[place : place + 1])
-        for place in (*range(begin, offset_at), *range(offset_end, key_at), *range(key_end, value_at), end - 1)
+        for place in (
+            *reversed(range(begin, offset_at)),  # the time first: it ends most rows
+            *range(offset_end, key_at),
+            *range(key_end, value_at),
+            end - 1,
+        )
     ]
     while count >= FEWEST:
         stop = end + count * step
-        if all(data[end + place : stop : step] == byte * count for place, byte in same) and _numbered(
-            data, end + offset_at - begin, stop, step, following, count
-        ):
-            key = None if length < 0 else (key_at - begin, key_end - begin)
-            value = None if value_size < 0 else (value_at - begin, value_at - begin + value_size)
-            return Row(count, step, end, key, value)
+        for place, byte in same:
+            if data[end + place : stop : step] != byte * count:
+                break
+        else:
+            if _numbered(data, end + offset_at - begin, stop, step, following, count):
+                key = None if length < 0 else (key_at - begin, key_end - begin)
+                value = None if value_size < 0 else (value_at - begin, value_at - begin + value_size)
+                return Row(count, step, end, key, value)
         count //= 2
     return None
 

@@ -355,7 +355,7 @@ class ClassicMembership:
         self._assignors[self._protocol].assigned(places, self._generation)
         self._heartbeat_at = now + self._interval_s
         self.rebalances += 1
-        revoke = (self._owned - places) if self._cooperative else frozenset()
+        revoke = self._owned - places if self._cooperative else frozenset[TopicPartition]()
         self._rejoin_after = bool(revoke)
         self.pending = Rebalance(revoke=revoke, assign=places - self._owned)
         self._state = State.TAKING

@@ -31,9 +31,12 @@ def as_offsets(
     if isinstance(given, Record):
         place = TopicPartition(given.topic, given.partition)
         return {place: OffsetAndMetadata(given.offset + 1, leader_epoch=given.leader_epoch)}
-    found = {}
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
     for tp, each in given.items():
-        offset = OffsetAndMetadata(each) if isinstance(each, int) else OffsetAndMetadata(*each)
+        if isinstance(each, OffsetAndMetadata):
+            offset = each
+        else:
+            offset = OffsetAndMetadata(each) if isinstance(each, int) else OffsetAndMetadata(each[0], each[1])
         if offset.offset < 0:
             raise IllegalStateError(
                 f"offset {offset.offset} of {tp[0]}-{tp[1]} cannot be committed: it is negative"

@@ -32,7 +32,7 @@ from rookery.client.errors import ClosedError, ConcurrentUseError, IllegalStateE
 from rookery.client.options import DEFAULT_API_TIMEOUT_MS
 from rookery.client.serializers import deserializer
 from rookery.client.session import Session
-from rookery.client.types import GroupMetadata, TopicPartition
+from rookery.client.types import Columns, GroupMetadata, TopicPartition
 from rookery.core.clock import Clock, SystemClock
 from rookery.core.event_logging import get_logger
 from rookery.core.net.network import Network
@@ -87,7 +87,13 @@ class Consumer(ConsumerCalls):
         self._rebalancing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
-        self._watch = PollWatch(self, settings[options.MAX_POLL_INTERVAL_MS] / 1000)
+        self._watch = PollWatch(
+            settings[options.MAX_POLL_INTERVAL_MS] / 1000,
+            is_busy=self._is_busy,
+            progress=lambda: self._reading.progress,
+            commit=self._commit_now,
+            expire=self._expire,
+        )
         self._unreadable = Unreadable(settings)
         if names:
             self.subscribe(names)
@@ -268,7 +274,7 @@ class Consumer(ConsumerCalls):
         held = self._fetches.partitions
         for tp in [tp for tp in held if tp not in wanted]:
             del held[tp]
-        for tp in wanted:
+        for tp in sorted(wanted):
             if tp not in held:
                 held[tp] = Partition(tp)
         self._moved()
@@ -308,19 +314,28 @@ class Consumer(ConsumerCalls):
 
     async def getmany(self, *, timeout_ms: int = POLL_MS, max_records: int | None = None) -> list[AnyRecord]:
         """The next records, as soon as there are some; none after the timeout."""
+        return await self._next(self._reading.take, timeout_ms, max_records)
+
+    async def getcolumns(
+        self, *, timeout_ms: int = POLL_MS, max_records: int | None = None
+    ) -> list[Columns[Any, Any]]:
+        """As `getmany`, with the records of each partition in columns: the quickest way to read in bulk."""
+        return await self._next(self._reading.take_columns, timeout_ms, max_records)
+
+    async def _next(self, take: Callable[[int], list[Any]], timeout_ms: int, max_records: int | None) -> list[Any]:
         most = self._settings[options.MAX_POLL_RECORDS] if max_records is None else max_records
         self._enter()
         try:
             deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
             while True:
                 if await self._attend(deadline):
-                    records = self._reading.take(most)
+                    taken = take(most)
                     aside = bool(self._reading.set_aside)
                     if aside:
-                        await self._set_aside(records)
-                    if records:
+                        await self._set_aside(taken)
+                    if taken:
                         self._engine.fetcher.notify()
-                        return records
+                        return taken
                     if aside:
                         continue
                 left = deadline - asyncio.get_running_loop().time()
@@ -492,7 +507,7 @@ class Consumer(ConsumerCalls):
             method = self._listener.on_partitions_lost if lost else self._listener.on_partitions_revoked
             await call(method, revoked)
 
-    async def _set_aside(self, taken: Collection[AnyRecord] = ()) -> None:
+    async def _set_aside(self, taken: Collection[AnyRecord | Columns[Any, Any]] = ()) -> None:
         """Records that could not be deserialized are skipped or kept elsewhere. If that fails or is cancelled, they are
         read again, and so are those `taken` by the call, which never reach the user."""
         records, self._reading.set_aside = self._reading.set_aside, []
@@ -524,8 +539,7 @@ class Consumer(ConsumerCalls):
 
     # --- for the watch, the commits and the group -----------------------------------------------------------
 
-    @property
-    def watched(self) -> bool:
+    def _is_busy(self) -> bool:
         """Whether a group waits for this consumer's next poll."""
         engine = self._engine
         if engine.group is None or engine.group.membership is None or self._subscription.by_hand:
@@ -533,15 +547,11 @@ class Consumer(ConsumerCalls):
         waiting = self._polling and self._rebalancing is None
         return not waiting and not self.closed and engine.group.membership.state not in ("out", "leaving")
 
-    @property
-    def progress(self) -> object:
-        return self._reading.progress
-
-    def commit_now(self) -> None:
+    def _commit_now(self) -> None:
         if self._commits.due:
-            self._attention = True
+            self._event()  # an iteration may be waiting: everything it handed out is processed
 
-    def expired(self) -> None:
+    def _expire(self) -> None:
         if self._engine.group is not None:
             self._engine.group.expire()
 

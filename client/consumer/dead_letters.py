@@ -8,6 +8,7 @@ from rookery.client.consumer.decoding import RawRecord
 from rookery.client.consumer.deserializing import DEAD_LETTER
 from rookery.client.consumer.options import DEAD_LETTER_TOPIC, ON_DESERIALIZE_ERROR
 from rookery.client.options import COMMON, Settings
+from rookery.client.producer.delivery import Delivery
 from rookery.core.event_logging import get_logger
 
 log = get_logger("client.consumer")
@@ -42,7 +43,7 @@ class Unreadable:
             producer = module.Producer(self._config)
             await producer.start()
             self._producer = producer
-        sent = []
+        sent: list[Delivery] = []
         for record, error in records:
             headers = [
                 *record.headers,

@@ -5,12 +5,13 @@ without a value in between. Records that are as long as the one before them need
 """
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
 from rookery.client.aborted import Aborted
 from rookery.client.consumer.alike import Row, row_after
+from rookery.client.consumer.columns import BatchColumns, new_record
 from rookery.client.types import Header, Record
 from rookery.core.types import TopicPartition
 from rookery.core.wire.batch import BatchHeader, batches, verify
@@ -18,16 +19,17 @@ from rookery.core.wire.primitives import Buffer, WireError
 from rookery.core.wire.records import DEFAULT_BUDGET, null_field, read_headers, read_zigzag, records_section
 
 RawRecord = Record[bytes | None, bytes | None]
+Add = Callable[[bytes, list[RawRecord], Row | None], None]
+"""Takes records, and the row that follows the last of them."""
 PAUSE_MAX = 256
 """Most records between two looks whether those that follow are alike."""
 _SMALLEST = 7  # bytes of a record without key, value and headers
-_new = tuple.__new__  # a named tuple of fields that are known to be right, without its constructor
 
 
 class Decoded(NamedTuple):
     """What one batch holds for a reader at some position: records, and the offset after the batch."""
 
-    records: list[RawRecord]
+    records: list[RawRecord] | BatchColumns
     next_offset: int
     leader_epoch: int
 
@@ -48,9 +50,9 @@ class Answer:
         self._aborted = aborted
         self._verified = check_crcs
 
-    def next_batch(self, position: int) -> Decoded | None:
-        """The records at or after `position` of the next batch; None when all were read. Raises WireError or
-        CorruptMessageError; the answer is of no use then."""
+    def next_batch(self, position: int, *, columns: bool = False) -> Decoded | None:
+        """The records at or after `position` of the next batch, one by one or in columns; None when all were read.
+        Raises WireError or CorruptMessageError; the answer is of no use then."""
         at_header = next(self._batches, None)
         if at_header is None:
             self.left = 0
@@ -60,16 +62,49 @@ class Answer:
         if self._verified:
             verify(self._data, at, header)
         hidden = self._aborted is not None and self._aborted.covers(self._data, at, header)
-        records: list[RawRecord] = []
+        records: list[RawRecord] | BatchColumns = []
         if not hidden and not header.control and header.last_offset >= position:
-            records = decode_batch(self.place, self._data, at, header)
-            if records and records[0].offset < position:
-                records = [record for record in records if record.offset >= position]
+            if columns:
+                records = decode_columns(self.place, self._data, at, header)
+                records.drop_before(position)
+            else:
+                records = decode_batch(self.place, self._data, at, header)
+                if records and records[0].offset < position:
+                    records = [record for record in records if record.offset >= position]
         return Decoded(records, header.next_offset, header.partition_leader_epoch)
+
+
+def decode_columns(place: TopicPartition, buf: Buffer, at: int, header: BatchHeader) -> BatchColumns:
+    """All records of the batch at `at` in columns; WireError if its bytes hold anything else."""
+    found = BatchColumns(place, header.partition_leader_epoch)
+
+    def add(data: bytes, some: list[RawRecord], row: Row | None) -> None:
+        found.add(some)
+        if row is not None:
+            found.add_row(data, row, some[-1])
+
+    _decode_whole(place, buf, at, header, add)
+    if header.log_append_time:
+        found.stamp(header.max_timestamp)
+    return found
 
 
 def decode_batch(place: TopicPartition, buf: Buffer, at: int, header: BatchHeader) -> list[RawRecord]:
     """All records of the batch at `at`; WireError if its bytes hold anything else."""
+    records: list[RawRecord] = []
+
+    def add(data: bytes, some: list[RawRecord], row: Row | None) -> None:
+        records.extend(some)
+        if row is not None:
+            records.extend(_records(data, row, some[-1]))
+
+    _decode_whole(place, buf, at, header, add)
+    if header.log_append_time:
+        return [record._replace(timestamp=header.max_timestamp) for record in records]
+    return records
+
+
+def _decode_whole(place: TopicPartition, buf: Buffer, at: int, header: BatchHeader, add: Add) -> None:
     section = records_section(buf, at, header, DEFAULT_BUDGET)
     data = section if isinstance(section, bytes) else bytes(section)
     count = header.record_count
@@ -78,7 +113,7 @@ def decode_batch(place: TopicPartition, buf: Buffer, at: int, header: BatchHeade
     collects = gc.isenabled()
     gc.disable()  # nothing made here can be garbage yet; looking for it in between takes as long as the rest
     try:
-        records, end = _decode(place, data, count, header)
+        end = _decode(place, data, count, header, add)
     except IndexError:
         raise WireError(f"the last of {count} records is cut short") from None
     finally:
@@ -86,29 +121,24 @@ def decode_batch(place: TopicPartition, buf: Buffer, at: int, header: BatchHeade
             gc.enable()
     if end != len(data):
         raise WireError(f"{len(data) - end} bytes follow the last of {count} records")
-    if header.log_append_time:
-        return [record._replace(timestamp=header.max_timestamp) for record in records]
-    return records
 
 
-def _decode(
-    place: TopicPartition, data: bytes, count: int, header: BatchHeader
-) -> tuple[list[RawRecord], int]:
-    """Rows of records that are alike at once, the others one by one."""
-    records: list[RawRecord] = []
+def _decode(place: TopicPartition, data: bytes, count: int, header: BatchHeader, add: Add) -> int:
+    """Rows of records that are alike at once, the others one by one; returns where the last one ends."""
     pos = index = 0
     pause = 1
     while index < count:
         stop = min(count, index + pause)
-        begin, pos = _decode_each(place, data, pos, range(index, stop), header, records)
+        some: list[RawRecord] = []
+        begin, pos = _decode_each(place, data, pos, range(index, stop), header, some)
         index = stop
-        row = row_after(data, begin, pos, count - index) if index < count and not records[-1].headers else None
+        row = row_after(data, begin, pos, count - index) if index < count and not some[-1].headers else None
+        add(data, some, row)
         if row is None:  # look seldom where it does not help
             pause = min(2 * pause, PAUSE_MAX)
-            continue
-        records += _records(data, row, records[-1])
-        index, pos, pause = index + row.records, row.end, 1
-    return records, pos
+        else:
+            index, pos, pause = index + row.records, row.end, 1
+    return pos
 
 
 def _records(data: bytes, row: Row, before: RawRecord) -> "map[RawRecord]":
@@ -118,7 +148,7 @@ def _records(data: bytes, row: Row, before: RawRecord) -> "map[RawRecord]":
         repeat(before.topic), repeat(before.partition), offsets, repeat(before.timestamp), row.keys(data),
         row.values(data), repeat(()), repeat(before.leader_epoch), repeat(None),
     )  # fmt: skip
-    return map(_new, repeat(Record), fields)
+    return map(new_record, repeat(Record), fields)
 
 
 def _decode_each(
@@ -189,5 +219,5 @@ def _decode_each(
             raise WireError(f"record {index} says it ends at byte {end} of the records, its fields at {pos}")
         offset = base_offset + (offset >> 1 ^ -(offset & 1))
         time = base_timestamp + (time >> 1 ^ -(time & 1))
-        add(_new(Record, (topic, partition, offset, time, key, value, headers, epoch, None)))
+        add(new_record(Record, (topic, partition, offset, time, key, value, headers, epoch, None)))
     return begin, pos

@@ -47,8 +47,12 @@ class Opener:
         self._value = value
         self._on_error = on_error
 
+    @property
+    def leaves_bytes(self) -> bool:
+        return self._key is None and self._value is None
+
     def open(self, records: list[RawRecord]) -> Opened:
-        if self._key is None and self._value is None:
+        if self.leaves_bytes:
             return Opened(records)
         opened: list[AnyRecord] = []
         skipped: list[tuple[RawRecord, RecordDeserializationError]] = []

@@ -14,7 +14,7 @@ from rookery.client.aborted import Aborted
 from rookery.client.consumer.decoding import Answer
 from rookery.client.consumer.partition import NO_EPOCH, Partition, Phase
 from rookery.client.consumer.session import Wanted
-from rookery.client.types import Record
+from rookery.client.types import Columns, Record
 from rookery.core.errors import ErrorCode, error_for
 from rookery.core.types import TopicPartition
 from rookery.core.wire.apis.fetch import PartitionData
@@ -80,7 +80,7 @@ class Fetches:
 
     def nodes(self, leader: Callable[[TopicPartition], Leader | None], now: float) -> set[int]:
         """The nodes that some partition is read from now."""
-        found = set()
+        found: set[int] = set()
         for partition in self.partitions.values():
             place = leader(partition.place)
             if place is not None and partition.phase is Phase.FETCH:
@@ -96,7 +96,7 @@ class Fetches:
         waiting = self.buffered >= self.limits.bytes_max
         if waiting:
             return {}, True
-        wanted = {}
+        wanted: dict[TopicPartition, Wanted] = {}
         for tp, partition in self.partitions.items():
             place = leader(tp)
             if place is None or not partition.fetchable or _node(partition, place, now) != node:
@@ -196,12 +196,13 @@ class Fetches:
             if partition.available:
                 yield partition
 
-    def read_again(self, records: Iterable[Record[Any, Any]]) -> None:
+    def read_again(self, records: Iterable[Record[Any, Any] | Columns[Any, Any]]) -> None:
         """Go back to the first of these records: they were taken, and did not reach the user."""
         first: dict[TopicPartition, int] = {}
-        for record in records:
-            tp = TopicPartition(record.topic, record.partition)
-            first[tp] = min(record.offset, first.get(tp, record.offset))
+        for each in records:
+            tp = TopicPartition(each.topic, each.partition)
+            offset = each.offset if isinstance(each, Record) else each.offsets[0]
+            first[tp] = min(offset, first.get(tp, offset))
         for tp, offset in first.items():
             partition = self.partitions.get(tp)
             if partition is not None and (position := partition.position) is not None:

@@ -84,6 +84,7 @@ class Membership(Protocol):
     @property
     def generation(self) -> int:
         """The generation or the member epoch, for commits; -1 while not a member."""
+        ...
 
     @property
     def owned(self) -> frozenset[TopicPartition]: ...

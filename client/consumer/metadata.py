@@ -34,6 +34,7 @@ class Metadata:
         self._all = False
         self._leaders: dict[TopicPartition, Leader] = {}
         self._asked = True
+        self._again = False
         self._asking = Signal()
         self.refreshed = Signal()
         self.on_refresh: Callable[[], None] = lambda: None
@@ -93,6 +94,8 @@ class Metadata:
         while True:
             if not self._asked:
                 await self._asking.wait(self._max_age_s)
+            if not self._asked or self._again:
+                self._cluster.turn()  # the node asked before may be cut off from the others
             self._asked = False
             try:
                 await self.refresh()
@@ -104,6 +107,7 @@ class Metadata:
                 continue
             if self.incomplete:
                 self._asked = True
+            self._again = self._asked
             if self._asked:
                 await asyncio.sleep(self._backoff.failed())  # no more often than the pauses between retries
             else:

@@ -9,8 +9,9 @@ from collections import deque
 from enum import Enum, auto
 from typing import Any
 
+from rookery.client.consumer.columns import BatchColumns, of_records
 from rookery.client.consumer.decoding import Answer
-from rookery.client.types import Record
+from rookery.client.types import Columns, Record
 from rookery.core.types import TopicPartition
 
 EARLIEST = -2
@@ -31,14 +32,15 @@ class Phase(Enum):
 
 
 class Chunk:
-    """Records of one batch on their way to the user."""
+    """Records of one batch on their way to the user, one by one or in columns."""
 
-    __slots__ = ("before", "leader_epoch", "next_offset", "opened", "records", "taken")
+    __slots__ = ("_content", "before", "count", "leader_epoch", "next_offset", "opened", "taken")
 
     def __init__(
-        self, records: list[Record[Any, Any]], before: int, next_offset: int, leader_epoch: int
+        self, content: list[Record[Any, Any]] | BatchColumns, before: int, next_offset: int, leader_epoch: int
     ) -> None:
-        self.records = records
+        self._content = content
+        self.count = len(content)
         self.taken = 0
         self.before = before
         """The position before the first record."""
@@ -47,6 +49,33 @@ class Chunk:
         self.leader_epoch = leader_epoch
         self.opened = False
         """Whether keys and values are deserialized."""
+
+    @property
+    def records(self) -> list[Record[Any, Any]]:
+        if isinstance(self._content, BatchColumns):
+            self._content = self._content.records()
+        return self._content
+
+    def replace(self, records: list[Record[Any, Any]]) -> None:
+        self._content = records
+        self.count = len(records)
+
+    def columns(self, stop: int) -> Columns[Any, Any]:
+        """The records not taken yet, up to this one."""
+        if isinstance(self._content, BatchColumns):
+            return self._content.cut(self.taken, stop)
+        return of_records(self._content[self.taken : stop])
+
+    @property
+    def position(self) -> int:
+        """The offset of the next record for the user."""
+        if self.taken == 0:
+            return self.before
+        if self.taken == self.count:
+            return self.next_offset
+        content = self._content
+        last = self.taken - 1
+        return (content.offsets[last] if isinstance(content, BatchColumns) else content[last].offset) + 1
 
 
 class Partition:
@@ -118,13 +147,7 @@ class Partition:
         if self.phase in (Phase.COMMITTED, Phase.RESET):
             return None
         chunk = self.chunk
-        if chunk is None:
-            return self._position
-        if chunk.taken == 0:
-            return chunk.before
-        if chunk.taken < len(chunk.records):
-            return chunk.records[chunk.taken - 1].offset + 1
-        return chunk.next_offset
+        return self._position if chunk is None else chunk.position
 
     def seek(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Read from here next; what was fetched is dropped."""
@@ -196,26 +219,26 @@ class Partition:
     def unread(self) -> bool:
         """Whether something was fetched and not handed out."""
         chunk = self.chunk
-        return bool((chunk is not None and chunk.taken < len(chunk.records)) or self.answers)
+        return bool((chunk is not None and chunk.taken < chunk.count) or self.answers)
 
-    def next_chunk(self, *, same_answer: bool = False) -> Chunk | None:
+    def next_chunk(self, *, same_answer: bool = False, columns: bool = False) -> Chunk | None:
         """The chunk to take records from; None when nothing is left, or nothing of the `same_answer`. Raises what a
         broken batch raises."""
         chunk = self.chunk
         if chunk is not None:
-            if chunk.taken < len(chunk.records):
+            if chunk.taken < chunk.count:
                 return chunk
             self._position = chunk.next_offset
             self.position_epoch = chunk.leader_epoch
             self.chunk = None
         while self.answers:
-            decoded = self.answers[0].next_batch(self._position)
+            decoded = self.answers[0].next_batch(self._position, columns=columns)
             if decoded is None:
                 self.answers.popleft()
                 if same_answer:
                     return None
                 continue
-            if decoded.records:
+            if len(decoded.records):
                 self.chunk = Chunk(decoded.records, self._position, decoded.next_offset, decoded.leader_epoch)
                 return self.chunk
             if decoded.next_offset > self._position:

@@ -1,9 +1,13 @@
 """From buffers to the user: the next records, partition by partition in turn. Pure."""
 
+from typing import Any
+
+from rookery.client.consumer.columns import joined
 from rookery.client.consumer.decoding import RawRecord
 from rookery.client.consumer.deserializing import RAISE, AnyRecord, Opener, RecordDeserializationError
 from rookery.client.consumer.fetches import Fetches
 from rookery.client.consumer.partition import Chunk, Partition
+from rookery.client.types import Columns
 from rookery.core.errors import KafkaError
 from rookery.core.wire.primitives import WireError
 
@@ -28,18 +32,18 @@ class Reading:
             current.chunk.taken,
         )
 
-    def chunk(self) -> Chunk | None:
-        """The chunk to take records from, None if there is none. Raises the problem of a partition once nothing else is
-        left to hand out."""
+    def chunk(self, *, columns: bool = False) -> Chunk | None:
+        """The chunk to take records from, None if there is none; with `columns` new ones are decoded in columns. Raises
+        the problem of a partition once nothing else is left to hand out."""
         current = self._current
         if current is not None and current.available:
-            chunk = self._of(current, same_answer=True)
+            chunk = self._of(current, same_answer=True, columns=columns)
             if chunk is not None:
                 return chunk
         self._current = None
         problem = None
         for partition in self._fetches.in_turn():
-            chunk = self._of(partition)
+            chunk = self._of(partition, columns=columns)
             if chunk is not None:
                 self._current = partition
                 return chunk
@@ -51,39 +55,58 @@ class Reading:
     def take(self, most: int) -> list[AnyRecord]:
         """At most so many records; empty if there are none now."""
         taken: list[AnyRecord] = []
-        while len(taken) < most:
-            try:
-                chunk = self.chunk()
-            except Exception:
-                if taken:
-                    break  # raised by the next call
-                raise
-            if chunk is None:
-                break
-            end = min(len(chunk.records), chunk.taken + most - len(taken))
+        while (chunk := self._next(most - len(taken), bool(taken))) is not None:
+            end = min(chunk.count, chunk.taken + most - len(taken))
             taken += chunk.records[chunk.taken : end]  # a copy: the user may change the list
-            chunk.taken = end
-        self.handed_out += len(taken)
+            self._took(chunk, end)
         return taken
 
-    def _of(self, partition: Partition, *, same_answer: bool = False) -> Chunk | None:
+    def take_columns(self, most: int) -> list[Columns[Any, Any]]:
+        """At most so many records, in columns by partition."""
+        parts: list[Columns[Any, Any]] = []
+        left = most
+        while (chunk := self._next(left, bool(parts), columns=True)) is not None:
+            end = min(chunk.count, chunk.taken + left)
+            left -= end - chunk.taken
+            parts.append(chunk.columns(end))
+            self._took(chunk, end)
+        return joined(parts)
+
+    def _next(self, left: int, has_some: bool, *, columns: bool = False) -> Chunk | None:
+        """The next chunk if there is room. What is wrong with it is raised by the next call if this one has records."""
+        if left <= 0:
+            return None
+        try:
+            return self.chunk(columns=columns)
+        except Exception:
+            if has_some:
+                return None
+            raise
+
+    def _took(self, chunk: Chunk, end: int) -> None:
+        self.handed_out += end - chunk.taken
+        chunk.taken = end
+
+    def _of(self, partition: Partition, *, same_answer: bool = False, columns: bool = False) -> Chunk | None:
         """The partition's next chunk, opened."""
         while True:
             try:
-                chunk = partition.next_chunk(same_answer=same_answer)
+                chunk = partition.next_chunk(same_answer=same_answer, columns=columns)
             except (WireError, KafkaError) as error:
                 partition.answers.clear()
                 partition.problem = error
                 return None
             if chunk is None or chunk.opened:
                 return chunk
-            opened = self._opener.open(chunk.records)
-            chunk.records = opened.records
             chunk.opened = True
+            if self._opener.leaves_bytes:
+                return chunk
+            opened = self._opener.open(chunk.records)
+            chunk.replace(opened.records)
             self.set_aside.extend(opened.skipped)
             if opened.problem is not None:
                 chunk.next_offset = opened.problem.record.offset
                 partition.answers.clear()
                 partition.problem = opened.problem
-            if chunk.records:
+            if chunk.count:
                 return chunk

@@ -43,6 +43,6 @@ def subscription(
         return Subscription(pattern=re.compile(pattern))
     assert topics is not None
     names = frozenset([topics] if isinstance(topics, str) else topics)
-    if not names or not all(isinstance(name, str) and name for name in names):
+    if not names or not all(isinstance(name, str) and name for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise IllegalStateError("subscribe needs names of topics", "Call unsubscribe() to read nothing")
     return Subscription(topics=names)

@@ -1,7 +1,7 @@
 """Watches that the user polls in time: a warning before the group loses patience, and the end of membership after."""
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable
 
 from rookery.core.event_logging import get_logger
 
@@ -21,26 +21,25 @@ HINT = (
 )
 
 
-class Watched(Protocol):
-    @property
-    def watched(self) -> bool:
-        """Whether the consumer is a member and the user is busy with records."""
-
-    @property
-    def progress(self) -> object:
-        """Differs when the user has asked for something since."""
-
-    def commit_now(self) -> None:
-        """Auto-commit is due: let the next call see to it."""
-
-    def expired(self) -> None:
-        """The user did not poll in time."""
-
-
 class PollWatch:
-    def __init__(self, consumer: Watched, interval_s: float) -> None:
-        self._consumer = consumer
+    """`is_busy`: whether the consumer is a member and the user is busy with records. `progress` returns something else
+    when the user has asked for something since. `commit`: auto-commit may be due, and the user's call is to see to it.
+    `expire`: the user did not poll in time."""
+
+    def __init__(
+        self,
+        interval_s: float,
+        *,
+        is_busy: Callable[[], bool],
+        progress: Callable[[], object],
+        commit: Callable[[], None],
+        expire: Callable[[], None],
+    ) -> None:
         self._interval_s = interval_s
+        self._is_busy = is_busy
+        self._progress = progress
+        self._commit = commit
+        self._expire = expire
         self._last = 0.0
         self._warned = 0
         self._seen: object = None
@@ -56,11 +55,11 @@ class PollWatch:
             before = asyncio.get_running_loop().time()
             await asyncio.sleep(look_s)
             stalled_s = asyncio.get_running_loop().time() - before - look_s
-            if stalled_s > STALL_S and self._consumer.watched:
+            if stalled_s > STALL_S and self._is_busy():
                 log.warning("loop.stalled", stalled_s=round(stalled_s, 1), hint=STALL_HINT)
-            self._consumer.commit_now()
-            progress = self._consumer.progress
-            if progress != self._seen or not self._consumer.watched:
+            self._commit()
+            progress = self._progress()
+            if progress != self._seen or not self._is_busy():
                 self._seen = progress
                 self.polled()
                 continue
@@ -69,7 +68,7 @@ class PollWatch:
     def _look(self, busy_s: float) -> None:
         if busy_s >= self._interval_s:
             log.error("poll.interval_exceeded", busy_s=round(busy_s, 1), limit_s=self._interval_s, hint=HINT)
-            self._consumer.expired()
+            self._expire()
             self.polled()
         elif self._warned < len(WARN_AT) and busy_s >= WARN_AT[self._warned] * self._interval_s:
             self._warned += 1

@@ -51,6 +51,8 @@ class UpRequest:
     overrides: Mapping[str, str]
     ephemeral: bool
     secure: bool = False
+    only: frozenset[int] = frozenset()
+    """The nodes of an existing cluster to start; empty: all."""
 
 
 class NodeEndedError(UnhealthyError):
@@ -93,18 +95,15 @@ def _bring_up(
     folder.mkdir(parents=True, exist_ok=True)
     shape = _shape(folder, nodes, port, before)
     security = LocalSecurity(folder) if secure else None
-    living = (
-        {node.id: node for node in before.nodes if processes.is_running(node.pid, node.started)}
-        if before
-        else {}
-    )
-    dead = [plan for plan in shape.plans() if plan.id not in living]
+    known = {node.id: node for node in before.nodes} if before else {}
+    living = {node_id for node_id, node in known.items() if processes.is_running(node.pid, node.started)}
+    dead = [plan for plan in shape.plans() if plan.id not in living and (not request.only or plan.id in request.only)]
     overrides = {**(before.overrides if before else {}), **request.overrides}
     _check_overrides(shape, overrides, request.overrides, report)
     _refuse_busy_ports(dead, asked=port)
     if security is not None:
         security.prepare(shape.plans(), shape.bootstrap, new=before is None)
-    running = dict(living)
+    running = dict(known)
     try:
         for plan in dead:
             running[plan.id] = _start(shape, plan, overrides, security)
@@ -122,7 +121,7 @@ def _bring_up(
     if living:
         report(f"kept {len(living)} running node(s), started {len(dead)}")
     try:
-        _wait_ready(cluster, dead)
+        _wait_ready(cluster, dead, living)
     except NodeEndedError:  # perhaps because of what was set: the next try must not inherit it
         cluster_file.write(folder, replace(cluster, overrides=before.overrides if before else {}))
         raise
@@ -183,7 +182,7 @@ def start_node(folder: Path, number: int) -> ClusterFile:
     nodes = tuple(node if each.id == number else each for each in before.nodes)
     cluster = replace(before, nodes=nodes)
     cluster_file.write(folder, cluster)
-    _wait_ready(replace(cluster, nodes=(node,)), [plan])
+    _wait_ready(replace(cluster, nodes=(node,)), [plan], set())
     return cluster
 
 
@@ -294,9 +293,9 @@ def _start(
     )
 
 
-def _wait_ready(cluster: ClusterFile, started: list[NodePlan]) -> None:
+def _wait_ready(cluster: ClusterFile, started: list[NodePlan], kept: set[int]) -> None:
     fresh = {plan.id for plan in started}
-    for node in cluster.nodes:
+    for node in (node for node in cluster.nodes if node.id in fresh | kept):
         ready = partial(_ended_or_ready, node)
         if node.id in fresh and not processes.wait_until(ready, READY_TIMEOUT_S):
             raise UnhealthyError(

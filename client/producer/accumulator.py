@@ -352,6 +352,8 @@ class Accumulator:
                 queue.lost = True
                 self._later(queue, batch, error, now)
                 return
+            case _:
+                pass
         if isinstance(error, KafkaError) and not error.retriable and not isinstance(error, _PASSING):
             queue.refused(batch)
             self._give_up(batch, error)
@@ -472,7 +474,7 @@ class Accumulator:
 
     def problems(self) -> list[str]:
         """Why batches that were to be sent are not: the error of the last attempt, or no leader."""
-        found = []
+        found: list[str] = []
         for queue in self._queues.values():
             errors = [batch.last_error for batch in (*queue.in_flight, *queue.waiting) if batch.last_error]
             if errors:

@@ -15,7 +15,7 @@ from rookery.client.producer.batch import OVERHEAD, Callback, row_size
 from rookery.client.producer.bulk import Columns, Filling
 from rookery.client.producer.delivery import Deliveries, Delivery, settled
 from rookery.client.producer.partition_queue import PartitionQueue
-from rookery.client.producer.partitioners import Partitioner, Route
+from rookery.client.producer.partitioners import OwnPartitioner, Partitioner, Route
 from rookery.client.producer.routes import Routes
 from rookery.client.producer.sender import Sender
 from rookery.client.producer.transaction import Transaction
@@ -58,8 +58,8 @@ class Producer(TransactionCalls):
         self._key_serializer = serializer(settings[of.KEY_SERIALIZER])
         self._value_serializer = serializer(settings[of.VALUE_SERIALIZER])
         self._serializes = self._key_serializer is not None or self._value_serializer is not None
-        own = settings[of.PARTITIONER]
-        self._own_partitioner = own if callable(own) else None
+        own: Any = settings[of.PARTITIONER]
+        self._own_partitioner: OwnPartitioner | None = None if isinstance(own, str) else own
         self._partitioner = Partitioner(
             "default" if callable(own) else own,
             self._rng,

@@ -91,7 +91,7 @@ class Routes:
         """The partition that the user's own function names."""
         nodes = self._cluster.view.nodes
         partitions = self._views[route.topic].partitions
-        infos = []
+        infos: list[PartitionInfo] = []
         for index, queue in enumerate(route.queues):
             each = partitions[index]
             infos.append(

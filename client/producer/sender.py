@@ -231,6 +231,7 @@ class Sender:
         try:
             while self._stale and not self.closing:
                 if self._loop.time() - self._refreshed_at < QUIET_S:
+                    self._cluster.turn()  # what it answered did not help: it may be cut off from the others
                     await asyncio.sleep(self._refresh_backoff.failed())
                 else:
                     self._refresh_backoff.succeeded()
@@ -251,6 +252,7 @@ class Sender:
     def _metadata_is_old(self) -> None:
         if not self.closing:
             self._age_timer = self._loop.call_later(self._age_s, self._metadata_is_old)
+            self._cluster.turn()
             self.refresh_soon(set(self._cluster.view.topics))
 
     # --- identity -------------------------------------------------------------------------------------------

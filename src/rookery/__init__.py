@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from rookery.client.producer import PartitionInfo as PartitionInfo
     from rookery.client.producer import Producer as Producer
     from rookery.client.producer import Transaction as Transaction
+    from rookery.client.types import Columns as Columns
     from rookery.client.types import GroupMetadata as GroupMetadata
     from rookery.client.types import OffsetAndMetadata as OffsetAndMetadata
     from rookery.client.types import Record as Record
@@ -67,6 +68,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "rookery.client.types": (
+        "Columns",
         "GroupMetadata",
         "OffsetAndMetadata",
         "Record",
@@ -131,7 +133,7 @@ _MODULES = {
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_WHERE)]
+__all__ = ["__version__", *sorted(_WHERE)]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Collection, Mapping
 from typing import ClassVar
 
-from rookery.client.consumer.assignors.spec import Given, Member
+from rookery.client.consumer.assignors.spec import Assignments, Member
 from rookery.client.consumer.assignors.sticky import distribute
 from rookery.core.types import TopicPartition
 
@@ -27,7 +27,7 @@ class CooperativeSticky:
     def assigned(self, places: Collection[TopicPartition], generation: int) -> None:
         self._generation = generation
 
-    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Given:
+    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Assignments:
         claims = {member.id: (member.owned, _generation(member)) for member in members}
         return _without_moves(distribute(members, partitions, claims), members)
 
@@ -42,7 +42,7 @@ def _generation(member: Member) -> int:
     return -1
 
 
-def _without_moves(given: Given, members: Collection[Member]) -> Given:
+def _without_moves(given: Assignments, members: Collection[Member]) -> Assignments:
     """Without the partitions that somebody else still owns."""
     owners: dict[TopicPartition, set[str]] = {}
     for member in members:

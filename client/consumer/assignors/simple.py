@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from itertools import cycle
 from typing import ClassVar
 
-from rookery.client.consumer.assignors.spec import Given, Member, subscribed
+from rookery.client.consumer.assignors.spec import Assignments, Member, subscribed
 from rookery.core.types import TopicPartition
 
 
@@ -25,8 +25,8 @@ class Range(_Forgetful):
 
     name: ClassVar[str] = "range"
 
-    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Given:
-        given: Given = {member.id: [] for member in members}
+    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Assignments:
+        given: Assignments = {member.id: [] for member in members}
         for topic, readers in sorted(subscribed(members, partitions).items()):
             share, extra = divmod(partitions[topic], len(readers))
             first = 0
@@ -42,8 +42,8 @@ class RoundRobin(_Forgetful):
 
     name: ClassVar[str] = "roundrobin"
 
-    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Given:
-        given: Given = {member.id: [] for member in members}
+    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Assignments:
+        given: Assignments = {member.id: [] for member in members}
         topics = subscribed(members, partitions)
         turns = cycle(sorted(members, key=lambda each: each.rank))
         for topic in sorted(topics):

@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 from rookery.core.types import TopicPartition
 
-Given = dict[str, list[TopicPartition]]
+Assignments = dict[str, list[TopicPartition]]
 """The partitions of each member."""
 
 
@@ -39,8 +39,9 @@ class Assignor(Protocol):
     def user_data(self) -> bytes | None:
         """What goes with this member's subscription."""
 
-    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Given:
+    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Assignments:
         """Distribute the partitions (a count by topic) over the members."""
+        ...
 
     def assigned(self, places: Collection[TopicPartition], generation: int) -> None:
         """This member got `places` in a generation."""

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar
 
-from rookery.client.consumer.assignors.spec import Given, Member, subscribed
+from rookery.client.consumer.assignors.spec import Assignments, Member, subscribed
 from rookery.core.types import TopicPartition
 from rookery.core.wire.consumer_protocol import TopicPartitions
 from rookery.core.wire.message import Message
@@ -45,11 +45,8 @@ class Sticky:
         self._had = sorted(places)
         self._generation = generation
 
-    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Given:
-        claims = {}
-        for member in members:
-            had, generation = unpack(member.user_data)
-            claims[member.id] = (had, generation)
+    def assign(self, members: Collection[Member], partitions: Mapping[str, int]) -> Assignments:
+        claims = {member.id: unpack(member.user_data) for member in members}
         return distribute(members, partitions, claims)
 
 
@@ -90,7 +87,7 @@ def distribute(
     members: Collection[Member],
     partitions: Mapping[str, int],
     claims: Mapping[str, tuple[Collection[TopicPartition], int]],
-) -> Given:
+) -> Assignments:
     """Even, with as much as possible kept of what each member claims (places, generation)."""
     readers = subscribed(members, partitions)
     kept = _kept(members, partitions, claims)
@@ -103,7 +100,7 @@ def _kept(
     members: Collection[Member],
     partitions: Mapping[str, int],
     claims: Mapping[str, tuple[Collection[TopicPartition], int]],
-) -> Given:
+) -> Assignments:
     """What each member may keep: partitions that exist, of topics it still reads, and that it is the last owner of."""
     owners: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in members:
@@ -114,7 +111,7 @@ def _kept(
                 owners[tp] = (generation, member.id)
             elif generation == best[0]:
                 owners[tp] = (generation, None)
-    kept: Given = {member.id: [] for member in members}
+    kept: Assignments = {member.id: [] for member in members}
     for member in members:
         topics = set(member.topics)
         had, _ = claims.get(member.id, ((), -1))
@@ -129,12 +126,12 @@ def _equal(
     members: Collection[Member],
     readers: Mapping[str, list[Member]],
     partitions: Mapping[str, int],
-    kept: Given,
-) -> Given:
+    kept: Assignments,
+) -> Assignments:
     everything = [TopicPartition(topic, n) for topic in sorted(readers) for n in range(partitions[topic])]
     low, larger = divmod(len(everything), len(members))
     high = low + 1 if larger else low
-    given: Given = {member.id: [] for member in members}
+    given: Assignments = {member.id: [] for member in members}
     filled = 0  # members that have the larger share
     for member in members:
         had = kept[member.id]
@@ -159,9 +156,9 @@ def _different(
     members: Collection[Member],
     readers: Mapping[str, list[Member]],
     partitions: Mapping[str, int],
-    kept: Given,
-) -> Given:
-    given: Given = {id: list(places) for id, places in kept.items()}
+    kept: Assignments,
+) -> Assignments:
+    given: Assignments = {id: list(places) for id, places in kept.items()}
     taken = {tp for places in given.values() for tp in places}
     # topics with few readers first: their partitions have the least choice
     for topic in sorted(readers, key=lambda name: (len(readers[name]), name)):
@@ -174,7 +171,7 @@ def _different(
     return given
 
 
-def _even_out(readers: Mapping[str, list[Member]], partitions: Mapping[str, int], given: Given) -> None:
+def _even_out(readers: Mapping[str, list[Member]], partitions: Mapping[str, int], given: Assignments) -> None:
     """Move partitions from more to less loaded readers while the difference is more than one. Every move makes the
     sum of squares smaller, so it ends."""
     owner = {tp: id for id, places in given.items() for tp in places}

@@ -8,13 +8,15 @@ import pytest
 from rookery.client.admin.types import (
     BrokerDescription,
     ClusterDescription,
+    Features,
     LogDirDescription,
     PartitionDescription,
     QuorumDescription,
     QuorumReplica,
     TopicDescription,
 )
-from rookery.client.diagnosis import ClusterFacts, Hanging, Severity, diagnose
+from rookery.client.diagnosis import DAY_S, ClusterFacts, Hanging, NodeReport, Orphan, Severity, diagnose
+from rookery.client.types import TopicPartition
 
 NOW = 1_700_000_000_000
 
@@ -38,6 +40,11 @@ def healthy() -> ClusterFacts:
         quorum=quorum(),
         now_ms=NOW,
         log_dirs={1: [LogDirDescription("/data", 100, 50, {})]},
+        listeners={n: {"EXTERNAL": (f"x{n}:9094", "")} for n in (1, 2, 3)},
+        api_versions={n: {0: (3, 13)} for n in (1, 2, 3)},
+        certificates={"broker 1 at b1:9092": 90 * DAY_S},
+        reports={2: NodeReport("1.0", 0.1, 100, 1000, 100, 50)},
+        features=Features({"metadata.version": 7}, {"metadata.version": (1, 7)}),
     )
 
 
@@ -47,7 +54,28 @@ def test_silence_on_a_healthy_cluster() -> None:
 
 FENCED = ClusterDescription("c", 1, [BrokerDescription(2, "b2", 9092, None, True)])
 FAILED = LogDirDescription("/d", 0, 0, {}, OSError("EIO"))
+CUT_OFF = {2: {"EXTERNAL": ("x2:9094", ""), "INTERNAL": ("b2:19092", "unknown name")}}
+
+
+def report(**changes: object) -> dict[str, object]:
+    return {"reports": {2: replace(NodeReport("1.0", 0.0, 100, 1000, 100, 50), **changes)}}  # type: ignore[arg-type]
+
+
+TWO_RELEASES = {1: NodeReport("1.0", 0.0), 2: NodeReport("1.1", 0.0)}
+LATE = Orphan(TopicPartition("t", 0), 7, 42, 4000.0)
 WRONG = [
+    ({"listeners": CUT_OFF}, Severity.NOTE, "listener INTERNAL cannot be reached from here: b2:19092 of broker 2"),
+    ({"certificates": {"broker 1": 2 * DAY_S}}, Severity.WARNING, "the certificate of broker 1 ends in 2 day(s)"),
+    ({"certificates": {"broker 1": 3600.0}}, Severity.ERROR, "the certificate of broker 1 ends in 0 day(s)"),
+    ({"certificates": {"broker 1": -3 * DAY_S}}, Severity.ERROR, "the certificate of broker 1 ended 3 day(s) ago"),
+    ({"reports": TWO_RELEASES}, Severity.WARNING, "brokers run different releases: 1 has 1.0, 2 has 1.1"),
+    ({"api_versions": {1: {0: (3, 13)}, 2: {0: (3, 11)}}}, Severity.WARNING, "different versions of the protocol"),
+    ({"features": Features({"metadata.version": 6}, {"metadata.version": (1, 7)})}, Severity.NOTE, "is 6, and this"),
+    (report(skew_s=-60.0), Severity.WARNING, "the clock of node 2 is 60 s behind this machine's"),
+    (report(open_files=900), Severity.WARNING, "node 2 has 900 files open and may have 1000"),
+    (report(memory_available=2), Severity.WARNING, "the machine of node 2 has 2 % of its memory left"),
+    (report(damage=["t-0 is damaged: crc"]), Severity.ERROR, "node 2: t-0 is damaged: crc"),
+    ({"orphans": [LATE]}, Severity.ERROR, "a transaction hangs in t-0: producer 7 began it 4000 s ago at 42"),
     ({"bootstrap": {"b1:1": "Connection refused"}}, Severity.ERROR, "b1:1 cannot be reached: Connection refused"),
     ({"bootstrap": {"b1:1": "", "b2:1": "refused"}}, Severity.WARNING, "bootstrap address b2:1"),
     ({"advertised": {2: ("kafka:9092", "unknown name")}}, Severity.ERROR, "broker 2 advertises kafka:9092"),
@@ -70,6 +98,19 @@ WRONG = [
 def test_each_diagnosis(changes: dict[str, object], severity: Severity, words: str) -> None:
     found = diagnose(replace(healthy(), **changes))  # type: ignore[arg-type]
     assert [(each.severity, words in each.what) for each in found] == [(severity, True)]
+
+
+def test_the_listener_that_can_be_reached_is_named() -> None:
+    (found,) = diagnose(replace(healthy(), advertised={2: ("kafka:9092", "unknown name")}))
+    assert found.todo == "this machine reaches its listener EXTERNAL at x2:9094: name that with --bootstrap"
+    (found,) = diagnose(replace(healthy(), advertised={2: ("kafka:9092", "unknown name")}, listeners={}))
+    assert "advertised.listeners" in found.todo
+
+
+def test_silence_where_nodes_do_not_know() -> None:
+    """Those of Apache Kafka say nothing of themselves, some systems nothing of memory."""
+    assert diagnose(replace(healthy(), reports={})) == []
+    assert diagnose(replace(healthy(), reports={1: NodeReport("1.0", 0.0)})) == []
 
 
 def test_the_worst_comes_first() -> None:

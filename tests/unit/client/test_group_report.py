@@ -1,8 +1,15 @@
 """Why a group lags: every reason provoked, and silence where nothing is wrong."""
 
+from dataclasses import replace
+
+import pytest
+
 from rookery.client.admin.types import GroupDescription, MemberDescription
-from rookery.client.group_report import GroupFacts, PartitionFacts, explain
+from rookery.client.group_report import NO_LEADER, NOT_THERE, GroupFacts, PartitionFacts, explain
 from rookery.client.types import TopicPartition
+from rookery.core.flight_recorder import Event
+
+NOW = 1_700_000_000_000
 
 
 def place(number: int) -> TopicPartition:
@@ -48,8 +55,75 @@ def test_retention_overtook_it_even_without_lag() -> None:
     assert "7 record(s) of orders-0 were deleted before they were read" in found
 
 
-def test_a_partition_without_a_leader() -> None:
-    assert "orders-0 cannot be read" in reasons(facts(partition(0, 0, 5, leader=-1), members=(member("a", 0),)))
+def test_a_partition_without_a_leader_even_if_nobody_knows_how_much_waits() -> None:
+    dead = partition(0, 5, 5, leader=NO_LEADER)
+    assert "orders-0 cannot be read: no leader" in reasons(facts(dead, members=(member("a", 0),)))
+    assert "orders-0 cannot be read" in reasons(facts(dead))
+    assert explain(facts(partition(0, 5, 5, leader=NOT_THERE))) == [], "offsets of a deleted topic are no lag"
+
+
+def test_retention_that_comes_near() -> None:
+    near = replace(partition(0, 3, 10), lag_s=85.0, retention_s=100.0)
+    found = reasons(facts(near, members=(member("a", 0),)))
+    assert "retention is about to overtake it: the next record of orders-0 is 85 s old" in found
+    assert "lose records in about 15 s" in found
+    for far in (replace(near, lag_s=70.0), replace(near, retention_s=-1.0), replace(near, lag_s=-1.0)):
+        assert "overtake" not in reasons(facts(far, members=(member("a", 0),)))
+    assert "when their oldest segment is deleted" in reasons(facts(replace(near, lag_s=200.0)))
+
+
+def test_an_open_transaction_holds_records_back() -> None:
+    held = replace(partition(0, 3, 10), stable=3)
+    found = reasons(facts(held, members=(member("a", 0),)))
+    assert "an open transaction holds back 7 record(s) of orders-0" in found
+    assert "transaction" not in reasons(facts(replace(held, stable=4), members=(member("a", 0),)))
+
+
+def rebalance(what: str, member: str = "", why: str = "", *, ago_s: int = 60) -> Event:
+    fields = {"group": "billing", "what": what, "member": member, "why": why}
+    return Event(1, NOW - ago_s * 1000, 1, "INFO", "group.rebalance", fields)
+
+
+@pytest.mark.parametrize(
+    ("why", "remedy"),
+    [
+        ("left: the user did not poll", "max.poll.records"),
+        ("left: consumer poll timeout has expired.", "max.poll.records"),
+        ("did not join within the rebalance timeout", "max.poll.records"),
+        ("no heartbeat within the session timeout", "it dies, is killed, or stands still"),
+        ("left", "closed again and again"),
+    ],
+)
+def test_a_loop_of_rebalances_with_its_cause(why: str, remedy: str) -> None:
+    once = [rebalance("joined", "m1", "worker-1"), rebalance("assigned"), rebalance("removed", "m1", why)]
+    lagging = facts(partition(0, 0, 5), members=(member("a", 0),))
+    looping = replace(lagging, events=[*once * 3, rebalance("removed", "m2", "another", ago_s=0)], now_ms=NOW)
+    (finding,) = explain(looping)
+    assert finding.reason == (
+        "it rebalances again and again: 3 assignments and 4 members removed within 1 min, "
+        f"3 of them because: {why} (worker-1)"
+    )
+    assert remedy in finding.remedies[0]
+    assert explain(replace(looping, partitions=[])) == [finding], "who never gets to commit has no lag that is known"
+    assert "again and again" not in reasons(replace(looping, events=once)), "one restart is no loop"
+    assert "again and again" not in reasons(replace(looping, now_ms=NOW + 3_600_000)), "it ended an hour ago"
+
+
+@pytest.mark.row(131)
+def test_where_the_lag_is() -> None:
+    """Everywhere, in one topic, or in one partition."""
+
+    def lag(*lags: int) -> str:
+        """Of two topics with two partitions, each with two members."""
+        places = [TopicPartition(topic, number) for topic in ("orders", "clicks") for number in (0, 1)]
+        parts = [PartitionFacts(place, 0, 0, end, 1) for place, end in zip(places, lags, strict=True)]
+        members = tuple(MemberDescription(name, name, "h", None, places[at::2]) for at, name in enumerate("ab"))
+        return reasons(facts(*parts, members=members))
+
+    assert "spread over 4 partitions and 2 member(s)" in lag(10, 10, 10, 10)
+    assert "one topic has 80 of 84 record(s): clicks, in 2 partition(s)" in lag(2, 2, 40, 40)
+    assert "one partition has 80 of 92 record(s): clicks-1 (member b at h)" in lag(4, 4, 4, 80)
+    assert "one member has 80 of 84 record(s): b" in lag(2, 40, 2, 40)
 
 
 def test_a_rebalance_names_who_is_behind() -> None:

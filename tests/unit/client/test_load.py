@@ -1,6 +1,6 @@
 """Figures of a load."""
 
-from rookery.client.load import COLUMNS, Measured, percentile, values_of
+from rookery.client.load import COLUMNS, Measured, percentile, ratio, values_of
 
 
 def test_percentiles_are_values_that_occurred() -> None:
@@ -17,4 +17,11 @@ def test_a_row_has_rate_and_size() -> None:
 
 
 def test_values_have_the_size_asked_for() -> None:
-    assert {len(value) for value in values_of(10, True) + values_of(10, False)} == {10}
+    for size in (1, 10, 1000):
+        assert {len(value) for value in values_of(size, True) + values_of(size, False)} == {size}
+    assert len(set(values_of(1000, True))) == len(values_of(1000, True))
+
+
+def test_the_ratio_of_values_to_what_is_stored() -> None:
+    assert ratio(1000, 400) == 2.5
+    assert ratio(1000, -1) == ratio(1000, 0) == "-"

@@ -1,6 +1,7 @@
 """`rookery metadata dump` on a log folder: the newest state, an earlier one, and what is not kept any more."""
 
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -65,6 +66,7 @@ def test_the_state_at_any_offset(folder: Path, capsys: pytest.CaptureFixture[str
     assert shown["hash"] == state_hash(image_after(count))
 
 
+@pytest.mark.attack(56)
 def test_brokers_partitions_and_configs_are_shown_and_secrets_are_not(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,6 +80,19 @@ def test_brokers_partitions_and_configs_are_shown_and_secrets_are_not(
     assert "retention.ms" in text
     assert "partitions (1)" in text
     assert dump(capsys, folder)["topics"] == {}
+
+
+@pytest.mark.attack(56)
+def test_the_log_is_printed_without_the_keys_of_users(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ("json", "table"):
+        assert main(["quorum", "log", "--data", str(folder), "-o", form]) == 0
+        text = capsys.readouterr().out
+        assert "ann" in text
+        assert "(hidden)" in text
+        for secret in (b"salt", b"stored", b"server"):
+            assert secret.hex() not in text
+            assert repr(secret) not in text
+            assert b64encode(secret).decode() not in text
 
 
 @pytest.mark.row(57)

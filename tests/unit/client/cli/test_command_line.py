@@ -1,6 +1,7 @@
 """What all commands have in common: help, the nearest word, completion, contexts."""
 
 import argparse
+import io
 import json
 import shlex
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from rookery.client.cli.__main__ import COMMANDS, EXIT_CODES, build_parser, main
+from rookery.client.cli.asking import confirm
 from rookery.client.cli.completion import script
 from rookery.client.cli.printing import OUTPUTS
+from rookery.client.errors import CliError
 from tests import needs
 from tests.tidy.cli_page import EXAMPLES, below
 
@@ -82,6 +85,38 @@ def test_every_verb_that_prints_rows_has_every_form_of_output() -> None:
     shows = ("list", "describe", "status", "health", "watch", "get", "diff", "offsets", "members", "explain", "dump")
     missing = {name for name, _ in verbs() if name.rpartition(" ")[2] in shows} - set(forms)
     assert missing == set()
+
+
+# --- asking -------------------------------------------------------------------------------------------------
+
+DESTRUCTIVE = {
+    "topic delete", "topic trim", "group reset", "group delete", "group delete-offsets", "group import",
+    "partition reassign", "partition balance", "partition cancel", "partition elect", "transaction abort", "acl delete",
+    "user delete", "node drain", "node remove", "up reset",
+}  # fmt: skip
+
+
+def test_what_cannot_be_undone_asks() -> None:
+    asks = {name for name, parser in verbs() if "--yes" in {each for a in parser._actions for each in a.option_strings}}
+    assert asks == DESTRUCTIVE
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("typed", ["y\n", "YES\n", "\n", "no\n", ""])
+def test_a_person_on_a_terminal_is_asked(
+    typed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    if typed.strip().lower() in ("y", "yes"):
+        confirm("Delete it?", yes=False)
+    else:
+        with pytest.raises(CliError, match="nothing was changed"):
+            confirm("Delete it?", yes=False)
+    assert capsys.readouterr().out == "Delete it? [y/N] "
 
 
 # --- completion ---------------------------------------------------------------------------------------------

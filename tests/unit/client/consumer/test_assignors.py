@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.client.consumer.assignors import ASSIGNORS, CooperativeSticky, Member, Range, RoundRobin, Sticky
-from rookery.client.consumer.assignors.spec import Given
+from rookery.client.consumer.assignors.spec import Assignments
 from rookery.client.consumer.assignors.sticky import pack, unpack
 from rookery.client.types import TopicPartition
 
@@ -20,7 +20,7 @@ def members(subscribed: list[tuple[str, ...]]) -> list[Member]:
     return [Member(f"m{n}", topics) for n, topics in enumerate(subscribed)]
 
 
-def after(given: Given, members: list[Member], name: str, generation: int) -> list[Member]:
+def after(given: Assignments, members: list[Member], name: str, generation: int) -> list[Member]:
     """The members as they join again with what they got."""
     return [
         Member(

@@ -16,8 +16,8 @@ from rookery.client.consumer.offsets import GroupOffsets
 from rookery.client.consumer.options import consumer_settings
 from rookery.client.consumer.partition import Partition
 from rookery.client.consumer.runner import Runner
-from rookery.client.errors import IllegalStateError, KafkaTimeoutError
-from rookery.client.types import OffsetAndMetadata, TopicPartition
+from rookery.client.errors import IllegalStateError, KafkaTimeoutError, RetriableError
+from rookery.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from rookery.client.types import Record as UserRecord
 from rookery.core.net.backoff import BackoffSettings
 from rookery.core.wire.apis.fetch import PartitionData
@@ -124,6 +124,47 @@ async def test_the_time_of_a_commit_includes_the_wait_for_the_one_before() -> No
     await offsets._turns.acquire()
     with pytest.raises(KafkaTimeoutError, match="for the one before it"):
         await asyncio.wait_for(offsets.commit({TP: OffsetAndMetadata(1)}, 0.02), 2)
+
+
+@pytest.mark.row(115)
+async def test_a_commit_in_the_background_reports_a_node_that_cannot_be_reached() -> None:
+    """The socket's own error, too: the callback is called once, and no exception is left in a task."""
+    told: list[Exception | None] = []
+
+    async def refused(*_: Any, **__: Any) -> Any:
+        raise ConnectionRefusedError("nothing answers at localhost:1")
+
+    offsets = group_offsets(SimpleNamespace(coordinator=refused, forget_coordinator=lambda *_: None))
+    offsets._member = lambda: GroupMetadata("g")
+    commits = Commits(Fetches(FetchLimits()), SETTINGS)
+    commits.start(offsets)
+    await commits.commit_async({TP: 5}, lambda _, error: told.append(error))
+    assert [type(error) for error in told] == [RetriableError]
+    assert "localhost:1" in str(told[0])
+
+
+@pytest.mark.row(112)
+async def test_an_iteration_that_waits_for_records_commits_what_it_handed_out() -> None:
+    """Who waits for the next record has processed the one before, though none may come for hours."""
+    reader = consumer(group_id="g", auto_commit_interval_ms=1)
+    fill(reader._fetches, [b"0", b"1"])
+    sent: list[int] = []
+
+    async def commit(given: Mapping[TopicPartition, OffsetAndMetadata], *_: Any) -> None:
+        sent.append(given[TP].offset)
+
+    sender: Any = SimpleNamespace(commit=commit)
+    reader._commits.start(sender)
+    watching = asyncio.create_task(reader._watch.run())
+    records = aiter(reader)
+    assert [(await anext(records)).value for _ in range(2)] == [b"0", b"1"]
+    waiting = asyncio.ensure_future(anext(records))
+    async with asyncio.timeout(10):
+        while 2 not in sent:
+            await asyncio.sleep(0.01)
+    for task in (waiting, watching):
+        task.cancel()
+    await asyncio.wait((waiting, watching))
 
 
 async def test_a_runner_forgets_partitions_that_were_lost() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.client.consumer.alike import FEWEST, row_after
-from rookery.client.consumer.decoding import decode_batch
+from rookery.client.consumer.decoding import decode_batch, decode_columns
 from rookery.client.producer.batch import Batch
 from rookery.client.types import TopicPartition
 from rookery.core.wire.batch import batches
@@ -56,6 +56,18 @@ def test_records_are_those_of_the_batch(runs: Any) -> None:
         (each.offset, each.timestamp, each.key, each.value, [(pair.key, pair.value) for pair in each.headers])
         for each in read_records(data, at)
     ]
+
+
+@given(RUNS, st.integers(0, 600))
+def test_columns_hold_the_same_records(runs: Any, position: int) -> None:
+    data = encoded(runs)
+    [(at, header)] = batches(data)
+    records = decode_batch(PLACE, data, at, header)
+    columns = decode_columns(PLACE, data, at, header)
+    assert columns.records() == records
+    columns.drop_before(position)
+    assert columns.records() == [record for record in records if record.offset >= position]
+    assert list(columns.cut(0, len(columns)).values) == [each.value for each in records if each.offset >= position]
 
 
 @given(st.integers(0, 20_000), st.integers(0, 255))

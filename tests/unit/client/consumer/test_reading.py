@@ -11,12 +11,13 @@ from rookery.client.consumer.deserializing import Opener, RecordDeserializationE
 from rookery.client.consumer.fetches import Fetches, FetchLimits, Leader, Outcome
 from rookery.client.consumer.partition import Partition, Phase
 from rookery.client.consumer.reading import Reading
-from rookery.client.types import TopicPartition
+from rookery.client.types import Columns, TopicPartition
+from rookery.client.types import Record as UserRecord
 from rookery.core.errors import CorruptMessageError, ErrorCode
 from rookery.core.wire.apis.fetch import AbortedTransaction, PartitionData
 from rookery.core.wire.compression import Codec
 from rookery.core.wire.markers import EndMarker, build_marker
-from rookery.core.wire.records import Record, RecordHeader, build_batch
+from rookery.core.wire.records import Record, RecordHeader, batches, build_batch, read_records
 
 TP = TopicPartition("t", 0)
 LEADER = Leader(1, 3, UUID(int=9))
@@ -51,15 +52,29 @@ def answer(fetches: Fetches, data: bytes, **more: Any) -> Outcome:
     return fetches.answered(TP, wanted[TP], fetches.partitions[TP].incarnation, part, 1)
 
 
+def as_records(found: list[Columns[Any, Any]]) -> list[UserRecord[Any, Any]]:
+    return [
+        UserRecord(each.topic, each.partition, *fields, leader_epoch=3)
+        for each in found
+        for fields in zip(each.offsets, each.timestamps, each.keys, each.values, each.headers, strict=True)
+    ]
+
+
+def as_written(data: bytes, start: int) -> list[Record]:
+    return [each for at, _ in batches(data) for each in read_records(data, at) if each.offset >= start]
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.sampled_from(list(Codec))), min_size=1, max_size=6),
     st.integers(0, 60),
-    st.lists(st.integers(1, 50), min_size=1),
+    st.lists(st.tuples(st.integers(1, 50), st.booleans()), min_size=1),
+    st.booleans(),
 )
 def test_every_record_from_the_position_on_once_and_in_order(
-    shape: list[tuple[int, Codec]], start: int, takes: list[int]
+    shape: list[tuple[int, Codec]], start: int, takes: list[tuple[int, bool]], opens: bool
 ) -> None:
-    fetches, reader = reading(start=start)
+    """Whether they are taken one by one, in columns, or in turns."""
+    fetches, reader = reading(start=start, opener=Opener(None, lambda value: value) if opens else None)
     end, data = 0, b""
     for count, codec in shape:
         data += batch(end, count, codec)
@@ -67,8 +82,8 @@ def test_every_record_from_the_position_on_once_and_in_order(
     answer(fetches, data)
     found = []
     partition = fetches.partitions[TP]
-    for most in [*takes, 10**6]:
-        taken = reader.take(most)
+    for most, columns in [*takes, (10**6, takes[0][1])]:
+        taken = as_records(reader.take_columns(most)) if columns else reader.take(most)
         assert len(taken) <= most
         found += taken
         if found and len(found) < end - start:
@@ -76,7 +91,8 @@ def test_every_record_from_the_position_on_once_and_in_order(
     assert [record.offset for record in found] == list(range(start, end))
     assert [record.value for record in found] == [b"v%d" % n for n in range(start, end)]
     assert partition.position == max(start, end)
-    assert {record.leader_epoch for record in found} <= {3}
+    assert [len(record.headers) for record in found] == [len(each.headers) for each in as_written(data, start)]
+    assert [record.timestamp for record in found] == [each.timestamp for each in as_written(data, start)]
 
 
 def test_a_seek_drops_what_was_fetched_and_what_is_on_its_way() -> None:
