@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from rookery.testing.history import History
     from rookery.testing.questions import StoredRecord
     from rookery.testing.tracing import Trace
+    from rookery.testing.unittest_case import ClusterTestCase
 
-__all__ = ["Cluster", "Fault", "History", "StoredRecord", "Trace", "UnsupportedFault"]
+__all__ = ["Cluster", "ClusterTestCase", "Fault", "History", "StoredRecord", "Trace", "UnsupportedFault"]
 _HOME = {
     "Cluster": "cluster",
+    "ClusterTestCase": "unittest_case",
     "Fault": "faults",
     "History": "history",
     "StoredRecord": "questions",

@@ -1,5 +1,6 @@
 """Random faults from a seed."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from random import Random
@@ -11,7 +12,13 @@ from rookery.testing.faults import Fault, UnsupportedFault
 if TYPE_CHECKING:
     from rookery.testing.cluster import Cluster
 
-KINDS = ("kill", "stop", "pause", "partition", "slow")
+KINDS = ("kill", "stop", "pause", "partition", "slow", "drop_answers")
+"""Faults that cost a program nothing if it retries and its producer is idempotent with acks=all."""
+MORE_KINDS = ("disk_full", "clock_jump", "lose_power")
+"""By name only: dates go wrong, and a cluster that loses power before its replicas are in sync loses records."""
+SLOW_MS = (5, 100)
+JUMP_MS = (-600_000, 600_000)
+ANSWERS = ("Produce", "Fetch", "OffsetCommit", "Heartbeat", "Metadata")
 
 
 class Chaos:
@@ -27,9 +34,10 @@ class Chaos:
         lasting_s: tuple[float, float] = (0.2, 2.0),
         between_s: tuple[float, float] = (0.2, 1.0),
     ) -> None:
-        wrong = set(kinds) - set(KINDS)
+        known = KINDS + MORE_KINDS
+        wrong = set(kinds) - set(known)
         if wrong:
-            raise ValueError(f"unknown kinds of faults: {', '.join(sorted(wrong))}; known are {', '.join(KINDS)}")
+            raise ValueError(f"unknown kinds of faults: {', '.join(sorted(wrong))}; known are {', '.join(known)}")
         self._cluster = cluster
         self._rng = Random(seed)
         self._kinds = list(kinds)
@@ -51,6 +59,14 @@ class Chaos:
         self._thread.join()
         if self._failure is not None and error is None:
             raise self._failure
+
+    async def __aenter__(self) -> "Chaos":
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
 
     def _run(self) -> None:
         try:
@@ -75,7 +91,11 @@ class Chaos:
             "stop": lambda: cluster.stop_node(node_id),
             "pause": lambda: cluster.pause(node_id),
             "partition": lambda: cluster.partition([node_id], others),
-            "slow": lambda: cluster.slow(node_id, rng.randint(5, 100)),
+            "slow": lambda: cluster.slow(node_id, rng.randint(*SLOW_MS)),
+            "drop_answers": lambda: cluster.drop_answers(rng.choice(ANSWERS), node_id=node_id),
+            "disk_full": lambda: cluster.disk_full(node_id),
+            "clock_jump": lambda: cluster.clock_jump(node_id, rng.randint(*JUMP_MS)),
+            "lose_power": lambda: cluster.lose_power(node_id),
         }
         try:
             return acts[kind]()

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,14 @@ from rookery.testing.tracing import Trace, trace
 
 T = TypeVar("T")
 WAIT_S = 30.0
-POLL_S = 0.02
+POLL_S = 0.01
+STORY = "what happened:"
+_running: "weakref.WeakSet[Cluster]" = weakref.WeakSet()
+
+
+def running() -> "list[Cluster]":
+    """The clusters of this process that run now."""
+    return list(_running)
 
 
 class Cluster:
@@ -72,11 +80,13 @@ class Cluster:
         except BaseException:
             self.stop()
             raise
+        _running.add(self)
         return self
 
     def stop(self) -> None:
         """End all nodes; calling it again does nothing."""
         backend, self._backend = self._backend, None
+        _running.discard(self)
         self._faults.clear()
         if backend is not None:
             backend.close()
@@ -87,6 +97,7 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._explain(error)
         self.stop()
 
     async def __aenter__(self) -> "Cluster":
@@ -95,7 +106,13 @@ class Cluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._explain(error)
         await asyncio.to_thread(self.stop)
+
+    def _explain(self, error: BaseException | None) -> None:
+        """An error that ends the block gets the timeline as a note, which is shown with its traceback."""
+        if isinstance(error, Exception) and STORY not in str(error):
+            error.add_note(self.story())
 
     @property
     def nodes(self) -> EmbeddedNodes | SeparateNodes:
@@ -186,14 +203,10 @@ class Cluster:
     def clock_jump(self, node_id: int, ms: int) -> Fault:
         """The node's clock jumps by `ms`, ahead or back."""
         self._known(node_id)
-        before = 0
-
-        def jump() -> None:
-            nonlocal before
-            before = self.nodes.set_clock(node_id, ms)
-
         return self._fault(
-            f"clock of node {node_id} jumps by {ms} ms", jump, lambda: void(self.nodes.set_clock(node_id, before))
+            f"clock of node {node_id} jumps by {ms} ms",
+            lambda: self.nodes.shift_clock(node_id, ms),
+            lambda: self.nodes.shift_clock(node_id, -ms),
         )
 
     def corrupt(self, topic: str, partition: int, node_id: int | None = None) -> Fault:
@@ -252,15 +265,22 @@ class Cluster:
         )
 
     def chaos(self, seed: int = 0, **options: Any) -> Chaos:
-        """Random faults, one after the other, while the ``with`` block lasts; the same seed draws the same ones."""
+        """Random faults, one after the other, while the ``with`` block lasts; the same seed draws the same ones.
+        `kinds`, `lasting_s` and `between_s` are those of `Chaos`."""
         return Chaos(self, seed, **options)
 
     def undo_all(self) -> None:
-        """End every fault that lasts, the newest first."""
+        """End every fault that lasts, the newest first. One that cannot be undone keeps none of the others."""
         with self._guard:
             faults, self._faults = self._faults, []
+        failures = []
         for fault in reversed(faults):
-            fault.undo()
+            try:
+                fault.undo()
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise ExceptionGroup("faults could not be undone", failures)
 
     def _fault(self, what: str, act: Callable[[], object], undo: Callable[[], object]) -> Fault:
         def undone() -> None:
@@ -268,7 +288,11 @@ class Cluster:
             undo()
 
         self.timeline.add("test", what)
-        act()
+        try:
+            act()
+        except Exception as error:
+            self.timeline.add("test", f"could not: {what}: {error}")
+            raise
         fault = Fault(what, undone)
         with self._guard:
             self._faults = [each for each in self._faults if each.lasts] + [fault]
@@ -287,8 +311,10 @@ class Cluster:
         replication_factor: int = -1,
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        """A new topic that every node knows when this returns, but for nodes that are down, paused or cut off."""
         options = {key: _text(value) for key, value in (config or {}).items()}
         self._answer(self._questions.create_topic(name, partitions, replication_factor, options))
+        self.wait_for(lambda: self.nodes.know(name), f"every node to know {name}")
 
     def topics(self) -> list[str]:
         return self._answer(self._questions.topics())
@@ -365,14 +391,10 @@ class Cluster:
     def story(self, since_s: float = 0.0) -> str:
         """The timeline as text."""
         entries: list[Entry] = self.timeline.since(since_s)
-        return "what happened:\n" + "\n".join(map(str, entries)) if entries else "nothing happened meanwhile"
+        return f"{STORY}\n" + "\n".join(map(str, entries)) if entries else "nothing happened meanwhile"
 
     def _answer(self, question: Coroutine[Any, Any, T]) -> T:
         return self.nodes.call(question, WAIT_S + 5)
-
-
-def void(_: object) -> None:
-    """Drop a result."""
 
 
 def _text(value: object) -> str:

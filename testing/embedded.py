@@ -12,6 +12,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from ssl import SSLContext
@@ -197,9 +198,23 @@ class EmbeddedNodes:
 
     @property
     def answering(self) -> str:
-        """The addresses of nodes that are neither down nor paused; of all if there is none."""
-        running = [node for node in self.nodes.values() if node.is_up and not node.is_paused]
-        return ",".join(f"{HOST}:{node.port}" for node in running or self.nodes.values())
+        """The addresses of the nodes that can be asked; of all if there is none."""
+        return ",".join(f"{HOST}:{self.nodes[node_id].port}" for node_id in self.connected) or self.bootstrap
+
+    @property
+    def connected(self) -> list[int]:
+        """The nodes that are neither down nor paused. If the network is cut, those of the side with most controllers:
+        the other one does not know what happens."""
+        awake = [node.id for node in self.nodes.values() if node.is_up and not node.is_paused]
+        links = {link for link in combinations(awake, 2) if not self._cuts[link]}
+        sides = [_reached(start, links) for start in awake]
+        best = max(sides, key=lambda side: (sum(each <= self._controllers for each in side), len(side)), default=set())
+        return sorted(best)
+
+    def know(self, topic: str) -> bool:
+        """Whether every node that can be asked knows a topic."""
+        brokers = [node.broker for node_id in self.connected if (node := self.nodes[node_id].node) is not None]
+        return all(broker is not None and broker.view.image.topic(topic) is not None for broker in brokers)
 
     def is_up(self, node_id: int) -> bool:
         return self.nodes[node_id].is_up
@@ -248,6 +263,7 @@ class EmbeddedNodes:
         async with asyncio.timeout(START_S):
             for node in wanted:
                 await self._until_ready(node)
+        NODE_EVENTS.cover()
 
     def _start(self, node: EmbeddedNode) -> None:
         node.process = process = Process(node.host)
@@ -405,11 +421,9 @@ class EmbeddedNodes:
             self.kill(node_id)
             self.start(node_id)
 
-    def set_clock(self, node_id: int, ahead_ms: int) -> int:
-        """Returns how far it was ahead before."""
-        clock = self.nodes[node_id].clock
-        before, clock.ahead_ms = clock.ahead_ms, ahead_ms
-        return before
+    def shift_clock(self, node_id: int, by_ms: int) -> None:
+        """In sum with what other calls asked for."""
+        self.nodes[node_id].clock.ahead_ms += by_ms
 
     def contents(self, node_id: int, path: str) -> bytes:
         below = self.nodes[node_id].disk.below
@@ -474,6 +488,16 @@ class EmbeddedNodes:
             **self._config,
         }
         return load([("testing", values)]).settings
+
+
+def _reached(start: int, links: set[tuple[int, int]]) -> set[int]:
+    """All nodes between which there is a way of links."""
+    found: set[int] = set()
+    grown = {start}
+    while grown != found:
+        found = set(grown)
+        grown = found.union(*(link for link in links if not found.isdisjoint(link)))
+    return found
 
 
 def defaults(nodes: int) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """A fault that lasts until it is undone."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from types import TracebackType
@@ -20,7 +21,8 @@ def flip_in_file(path: str, place: int) -> None:
 
 
 class Fault:
-    """Undone by `undo`, at the end of a `with` block, or with the cluster."""
+    """Undone by `undo`, at the end of a `with` block, or with the cluster. ``async with`` leaves the caller's loop free
+    while it is undone."""
 
     def __init__(self, what: str, undo: Callable[[], None]) -> None:
         self.what = what
@@ -43,6 +45,14 @@ class Fault:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.undo()
+
+    async def __aenter__(self) -> "Fault":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.undo)
 
     def __repr__(self) -> str:
         return f"<Fault {self.what}{'' if self.lasts else ', undone'}>"

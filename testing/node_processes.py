@@ -65,7 +65,16 @@ class NodeProcesses:
     def up(self, nodes: int | None = None, port: int = 0) -> ClusterFile:
         """Start what does not run, and wait until it is ready; port 0 finds free ones."""
         self._nodes = nodes or self._nodes
-        request = launcher.UpRequest(self.folder, self._nodes, port, self._options, ephemeral=False)
+        return self._bring_up(port)
+
+    def start(self, *node_ids: int) -> None:
+        """Start these nodes of a cluster that was started before, and no other."""
+        self._bring_up(0, node_ids)
+
+    def _bring_up(self, port: int, only: tuple[int, ...] = ()) -> ClusterFile:
+        request = launcher.UpRequest(
+            self.folder, self._nodes, port, self._options, ephemeral=False, only=frozenset(only)
+        )
         self.file = launcher.bring_up(request, self._report)
         return self.file
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
 MARK = "rookery"
 _BEGAN = pytest.StashKey[float]()
-_CLUSTER = pytest.StashKey[Any]()
 _numbers = itertools.count(1)
 
 
@@ -43,6 +44,21 @@ class Clusters:
             self._running[shape] = Cluster(**options).start()
         return self._running[shape]
 
+    def give_back(self, cluster: Cluster) -> None:
+        """A test has ended: undo its faults. A cluster that is not whole then is not given to another test."""
+        try:
+            cluster.undo_all()
+            whole = all(map(cluster.nodes.is_up, cluster.ids))
+        except BaseException:
+            self._drop(cluster)
+            raise
+        if not whole:
+            self._drop(cluster)
+
+    def _drop(self, cluster: Cluster) -> None:
+        self._running = {shape: each for shape, each in self._running.items() if each is not cluster}
+        cluster.stop()
+
     def stop(self) -> None:
         while self._running:
             self._running.popitem()[1].stop()
@@ -67,12 +83,10 @@ def rookery_cluster(request: pytest.FixtureRequest, rookery_clusters: Clusters) 
             raise pytest.UsageError("@pytest.mark.rookery takes keywords only, e.g. nodes=3, config={...}")
         marks |= mark.kwargs
     cluster = rookery_clusters.get(marks)
-    request.node.stash[_CLUSTER] = cluster
-    request.node.stash[_BEGAN] = cluster.timeline.now_s
     try:
         yield cluster
     finally:
-        cluster.undo_all()
+        rookery_clusters.give_back(cluster)
 
 
 def _fresh(request: pytest.FixtureRequest) -> str:
@@ -115,11 +129,17 @@ def rookery_consumer(request: pytest.FixtureRequest, rookery_cluster: Cluster, r
         yield consumer
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_BEGAN] = time.monotonic()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """What happened in the cluster is printed with a test that failed."""
+    """What happened in the clusters that run, whoever started them, is printed with a test that failed."""
     report = yield
-    cluster = item.stash.get(_CLUSTER, None)
-    if report.when == "call" and report.failed and cluster is not None:
-        report.sections.append(("rookery timeline", cluster.story(item.stash[_BEGAN])))
+    clusters = sys.modules.get("rookery.testing.cluster")
+    if report.failed and clusters is not None:
+        for cluster in clusters.running():
+            since_s = cluster.timeline.at_monotonic(item.stash.get(_BEGAN, 0.0))
+            report.sections.append((f"rookery timeline, {call.when}", cluster.story(since_s)))
     return report

@@ -48,6 +48,12 @@ class OffsetCommit:
     place: tuple[int, int]
 
 
+async def known_to(address: str, topic: str) -> bool:
+    """Whether this very node knows a topic. Asked of others, a client that knows them would be content with any."""
+    async with Cluster(address, client_id="rookery-testing", request_timeout_s=10.0) as cluster:
+        return topic in (await cluster.refresh([topic])).topics
+
+
 class Questions:
     """Every question opens a connection of its own: a node that was killed since the last one is not waited for."""
 
@@ -118,10 +124,12 @@ class Questions:
         """Every offset that was committed of a partition and has not been compacted away, by time."""
         found = []
         for record in await self.records(OFFSETS_TOPIC, read_committed=True):
-            told = decode(record.key, record.value)
-            if isinstance(told, OffsetRecord) and (told.topic, told.partition) == (topic, partition) and told.value:
+            stored = decode(record.key, record.value)
+            if not isinstance(stored, OffsetRecord):
+                continue
+            if (stored.topic, stored.partition) == (topic, partition) and stored.value:
                 place = (record.partition, record.offset)
-                found.append(OffsetCommit(told.group, told.value.offset, told.value.commit_timestamp, place))
+                found.append(OffsetCommit(stored.group, stored.value.offset, stored.value.commit_timestamp, place))
         return sorted(found, key=lambda commit: (commit.timestamp_ms, commit.place))
 
     async def committed(self) -> dict[str, dict[tuple[str, int], int]]:

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rookery.core.event_logging import ROOT
@@ -36,6 +36,11 @@ class Timeline:
         self._entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
         self._advanced: dict[tuple[str, str], tuple[float, int, int]] = {}
         self._guard = threading.Lock()
+        self._more: Callable[[], Iterable[Entry]] = list
+
+    def follow(self, more: Callable[[], Iterable[Entry]]) -> None:
+        """Ask `more` for entries that were made elsewhere, each time before entries are shown."""
+        self._more = more
 
     def add(self, who: str, what: str) -> None:
         with self._guard:
@@ -57,6 +62,8 @@ class Timeline:
     def entries(self) -> list[Entry]:
         with self._guard:
             self._settle()
+            merged = sorted([*self._entries, *self._more()], key=lambda entry: entry.at_s)
+            self._entries = deque(merged, maxlen=ENTRIES_MAX)
             return list(self._entries)
 
     def since(self, at_s: float) -> list[Entry]:
@@ -65,6 +72,10 @@ class Timeline:
     @property
     def now_s(self) -> float:
         return time.monotonic() - self._began
+
+    def at_monotonic(self, monotonic_s: float) -> float:
+        """When that was, by the machine's clock that never jumps."""
+        return monotonic_s - self._began
 
     def at_wall(self, wall_ms: int) -> float:
         """When that was, by the machine's clock at the start."""
@@ -78,46 +89,72 @@ def text_of(entries: Iterable[Entry]) -> str:
     return "\n".join(map(str, entries))
 
 
-class NodeEvents(logging.Handler):
-    """Takes what nodes of this process log and puts it on the timeline of their cluster. While it is installed nothing
-    of it reaches other handlers: a test's own log stays readable."""
+class NodeEvents(logging.Filter):
+    """Takes what nodes of this process log and puts it on the timeline of their cluster. It reaches no handler: a
+    test's own log stays readable. What clients of this process log passes, as if no cluster ran.
+
+    It is a filter of each logger of ours. A handler would have to keep records from those above it, and pytest attaches
+    its own to every logger that does so."""
 
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__()
         self._timelines: dict[int, Timeline] = {}
-        self._before: tuple[int, bool] | None = None
+        self._level_before: int | None = None
         self._guard = threading.Lock()
 
     def install(self, cluster: int, timeline: Timeline) -> None:
         with self._guard:
-            logger = logging.getLogger(ROOT)
-            if not self._timelines:
-                self._before = (logger.level, logger.propagate)
-                logger.addHandler(self)
-                logger.propagate = False
-                if logger.level == logging.NOTSET or logger.level > logging.INFO:
-                    logger.setLevel(logging.INFO)
             self._timelines[cluster] = timeline
+            root = logging.getLogger(ROOT)
+            if self._level_before is None:
+                self._level_before = root.level
+                if root.level == logging.NOTSET or root.level > logging.INFO:
+                    root.setLevel(logging.INFO)
+        self.cover()
+
+    def cover(self) -> None:
+        """Loggers are made when modules are imported, some only when they are used first."""
+        with self._guard:
+            for logger in _our_loggers():
+                logger.addFilter(self)
 
     def remove(self, cluster: int) -> None:
         with self._guard:
             self._timelines.pop(cluster, None)
-            if not self._timelines and self._before is not None:
-                logger = logging.getLogger(ROOT)
-                logger.removeHandler(self)
-                level, logger.propagate = self._before
-                logger.setLevel(level)
-                self._before = None
+            if self._timelines or self._level_before is None:
+                return
+            for logger in _our_loggers():
+                logger.removeFilter(self)
+            logging.getLogger(ROOT).setLevel(self._level_before)
+            self._level_before = None
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def filter(self, record: logging.LogRecord) -> bool:
         process = PROCESS.get()
-        if process is None or record.getMessage() in QUIET:
-            return
+        if process is None:
+            return record.levelno >= self._level_without(record.name)
         timeline = self._timelines.get(process.cluster)
-        if timeline is not None:
+        if timeline is not None and record.levelno >= logging.INFO and record.getMessage() not in QUIET:
             fields = getattr(record, "fields", {})
             shown = " ".join(f"{key}={value}" for key, value in fields.items() if key != "node")
             timeline.add(process.host, f"{record.getMessage()} {shown}".rstrip())
+        return False
+
+    def _level_without(self, name: str) -> int:
+        """From which level on a logger would report if no cluster ran."""
+        logger: logging.Logger | None = logging.getLogger(name)
+        while logger is not None:
+            level = logger.level
+            if logger.name == ROOT and level == logging.INFO and self._level_before is not None:
+                level = self._level_before
+            if level:
+                return level
+            logger = logger.parent
+        return logging.NOTSET
+
+
+def _our_loggers() -> list[logging.Logger]:
+    known = list(logging.Logger.manager.loggerDict.items())
+    return [each for name, each in known if isinstance(each, logging.Logger) and name.partition(".")[0] == ROOT]
 
 
 NODE_EVENTS = NodeEvents()

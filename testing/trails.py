@@ -7,7 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from rookery.broker.replication.partition import Partition
-from rookery.broker.replication.waiters import Waiters
+from rookery.broker.replication.waiters import ANYTHING, Waiters
 from rookery.core.metadata.topic_names import INTERNAL
 from rookery.core.types import TopicPartition
 from rookery.testing.timeline import Timeline
@@ -66,9 +66,9 @@ class Trails:
         """Note what the partitions of a new node do. They wake the requests that wait for them after each step."""
         wake = waiters.wake
 
-        def noted(partition: Partition) -> None:
+        def noted(partition: Partition, what: int = ANYTHING) -> None:
             self._note(node_id, partition)
-            wake(partition)
+            wake(partition, what)
 
         waiters.wake = noted  # type: ignore[method-assign, assignment]
 

@@ -68,6 +68,13 @@ def test_faults_of_one_test_do_not_reach_the_next_2(rookery_cluster):
     assert rookery_cluster.nodes.is_up(2)
 
 
+@pytest.mark.rookery(nodes=1, config={"num.partitions": 2})
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_a_cluster_that_a_test_broke_for_good_serves_no_other(rookery_cluster, time):
+    assert rookery_cluster.nodes.is_up(1)
+    rookery_cluster.nodes.kill(1)  # not by a fault, so nothing undoes it
+
+
 def test_rookerys_own_client(rookery_producer, rookery_consumer, rookery_topic):
     stored = rookery_producer.send(rookery_topic, b"from rookery", key=b"k").result()
     assert (stored.topic, stored.offset) == (rookery_topic, 0)

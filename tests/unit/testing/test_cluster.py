@@ -1,6 +1,7 @@
 """A cluster inside this process: three nodes, each fault shown to do what it says and to be undone."""
 
 import asyncio
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -220,6 +221,7 @@ def _refused() -> bool:
     raise OSError("connection refused")
 
 
+@pytest.mark.row(182)
 def test_a_trace_says_what_became_of_a_record(cluster: Cluster, topic: str) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
@@ -323,3 +325,85 @@ def test_many_clusters_leave_nothing_behind() -> None:
     program = "from tests.unit.testing.leftovers import check; check(clusters=5)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- what a failing test shows ----------------------------------------------------------------------------------
+
+
+def test_an_error_in_the_block_has_the_timeline_as_a_note() -> None:
+    with pytest.raises(ValueError, match="no node 9") as raised, Cluster(nodes=1) as cluster:
+        cluster.kill(9)
+    assert "broker.unfenced" in "".join(raised.value.__notes__)
+    with pytest.raises(AssertionError, match="what happened") as raised_here, Cluster(nodes=1) as cluster:
+        cluster.wait_for(lambda: cluster.restart(1), "nothing", timeout_s=0.01)
+    assert not hasattr(raised_here.value, "__notes__"), "it has said so itself"
+
+
+def test_logs_of_clients_pass_and_those_of_nodes_do_not(
+    cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = logging.getLogger("rookery.client.sample")
+    cluster.restart(3)
+    ours.info("quiet")
+    ours.warning("loud")
+    assert [record.getMessage() for record in caplog.records] == ["loud"]
+    with caplog.at_level(logging.DEBUG, ours.name):
+        ours.debug("asked for")
+    assert caplog.messages[-1] == "asked for"
+    assert "node.stopping" in cluster.story(), "that is where they are"
+
+
+def test_one_fault_that_cannot_be_undone_keeps_no_other(cluster: Cluster) -> None:
+    first, last = cluster.kill(1), cluster.kill(3)
+    broken = cluster.slow(2, ms=1)
+    undo, broken._undo = broken._undo, _refused  # type: ignore[assignment]
+    with pytest.raises(ExceptionGroup, match="could not be undone"):
+        cluster.undo_all()
+    assert not first.lasts
+    assert not last.lasts
+    assert all(map(cluster.nodes.is_up, cluster.ids))
+    assert undo is not None
+    undo()
+
+
+def test_a_topic_is_known_everywhere_and_the_majority_is_asked(cluster: Cluster) -> None:
+    assert isinstance(cluster.nodes, EmbeddedNodes)
+    for number in range(5):
+        cluster.create_topic(f"known-{number}")
+        for node in cluster.nodes.nodes.values():
+            assert node.node is not None
+            assert node.node.broker is not None
+            assert node.node.broker.view.image.topic(f"known-{number}") is not None
+    with cluster.partition([1], [2, 3]):
+        assert cluster.nodes.connected == [2, 3]
+        with cluster.partition([2], [3]):
+            assert cluster.nodes.connected == [1]
+        cluster.create_topic("while-cut")
+    with cluster.partition([1], [2]):
+        assert cluster.nodes.connected == [1, 2, 3], "by way of node 3"
+    with cluster.pause(1), cluster.kill(2):
+        assert cluster.nodes.connected == [3]
+
+
+@pytest.mark.parametrize("options", [{}, {"flush.messages": 1}])
+def test_what_was_not_synced_is_gone_with_the_power(options: dict[str, int]) -> None:
+    with Cluster(nodes=1) as cluster:
+        cluster.create_topic("t", config=options)
+        sender = Sender(cluster, "t")
+        assert sum(sender.send(20) for _ in range(10)) == 200
+        with cluster.lose_power(1):
+            assert not cluster.nodes.is_up(1)
+        kept = [record.value for record in cluster.records("t")]
+    sent = sender.history.sent[0]
+    assert kept == sent[: len(kept)]
+    assert (len(kept) == len(sent)) == bool(options), "all of it is left, and only if it was synced"
+
+
+async def test_faults_are_undone_beside_the_callers_loop() -> None:
+    async with Cluster(nodes=1) as cluster:
+        async with cluster.kill(1) as fault:
+            assert not cluster.nodes.is_up(1)
+        assert not fault.lasts
+        async with cluster.chaos(seed=1, kinds=("kill",), lasting_s=(0, 0), between_s=(0, 0)) as chaos:
+            assert await cluster.until(lambda: len(chaos.faults) > 1, "two faults")
+        assert cluster.nodes.is_up(1)
