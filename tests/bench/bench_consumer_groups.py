@@ -1,7 +1,7 @@
 """Groups of the consumer protocol: what heartbeats cost, and how long partitions stand still in a rebalance.
 
 10,000 members in 100 groups send one heartbeat each through request and response bytes and the group: CPU as a share of
-one core within the heartbeat interval. Sockets and the log are not part of it.
+one core within the heartbeat interval. Sockets and the log are not part of it; `bench_heartbeats` has both.
 
 Then a group of 20 on 100 partitions: librdkafka's consumers on a node of its own process, with the default intervals of
 both, while each partition gets a record every 50 ms. A twentieth member joins, later it leaves. The longest time

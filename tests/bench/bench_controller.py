@@ -21,7 +21,7 @@ from rookery.core.clock import SystemClock
 from rookery.core.metadata import records as r
 from rookery.core.metadata import requests as q
 from rookery.core.metadata.codec import decode, encode
-from rookery.core.metadata.delta import Delta, Fold
+from rookery.core.metadata.delta import Delta, LatestImage
 from rookery.core.metadata.image import EMPTY, Image, Partition
 from rookery.core.metadata.snapshot import snapshot, state_hash
 from rookery.core.metadata_log import CommittedBatch, SnapshotId
@@ -129,7 +129,7 @@ def changing(image: Image, rounds: int = 2000) -> float:
     values = [encode(r.PartitionChangeRecord(topic, n % PER_TOPIC, isr=(1, 2))) for n in range(rounds)]
 
     def fold() -> None:
-        follower = Fold(image)
+        follower = LatestImage(image)
         for n, value in enumerate(values):
             follower.on_commit(CommittedBatch(image.offset + 1 + n, 1, (value,), 0))
 
@@ -157,7 +157,7 @@ def death_of_a_broker() -> None:
         deciding = time.process_time() - begun
         values = tuple(encode(record) for record in records)
         batch = CommittedBatch(image.offset + 1, 1, values, 0)
-        follower = Fold(image)
+        follower = LatestImage(image)
         replaying = cpu(partial(follower.on_commit, batch))
         moved = sum(isinstance(record, r.PartitionChangeRecord) and record.leader is not None for record in records)
         total = (deciding + replaying) / moved * 1e6
@@ -193,11 +193,11 @@ async def stall() -> None:
 def catching_up() -> None:
     image = partitioned(10_000)
     values = [encode(record) for record in snapshot(image)]
-    loading = cpu(lambda: Fold().on_snapshot(SnapshotId(image.offset + 1, 1), values))
+    loading = cpu(lambda: LatestImage().on_snapshot(SnapshotId(image.offset + 1, 1), values))
     print(f"\nsnapshot of 10,000 partitions: load {loading:.2f} s, {sum(map(len, values)) / 1e6:.1f} MB")
     change = encode(r.PartitionChangeRecord(UUID(int=1000), 0, isr=(1, 2)))
     decoding = cpu(lambda: [decode(change) for _ in range(20_000)]) / 20_000
-    follower = Fold(image)
+    follower = LatestImage(image)
     batches = [CommittedBatch(image.offset + 1 + 100 * n, 1, (change,) * 100, 0) for n in range(200)]
     replaying = cpu(lambda: [follower.on_commit(batch) for batch in batches]) / 20_000
     print(f"replay: {replaying * 1e6:.1f} µs of CPU per record, of it {decoding * 1e6:.1f} for decoding")

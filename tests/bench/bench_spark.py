@@ -8,6 +8,7 @@ by Maven; without Maven only our own rows are shown.
 import asyncio
 import json
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -35,6 +36,7 @@ LENGTHS = (100_000, 1_000_000, 10_000_000)
 COMPARED = 500_000
 WARM_UP = 2_000_000
 WRITTEN = 100_000
+COPIED = 200_000
 BATCH_BYTES = 64_000
 IN_FLIGHT = 8
 REPEATS = 3
@@ -144,6 +146,20 @@ class Spark:
         writer = frame.write.format(kind).option("kafka.bootstrap.servers", self._cluster.bootstrap)
         return self._fastest(repeats, lambda: writer.option("topic", topic).mode("append").save())
 
+    def copy(self, topic: str, exactly_once: bool, repeats: int) -> tuple[float, float]:
+        """The same of a stream from a topic to another, all rows in one micro-batch."""
+        reader = self._session.readStream.format("rookery").option("kafka.bootstrap.servers", self._cluster.bootstrap)
+        rows = reader.option("subscribe", topic).option("startingOffsets", "earliest").load().select("key", "value")
+        writer = rows.writeStream.format("rookery").option("kafka.bootstrap.servers", self._cluster.bootstrap)
+        writer = writer.option("topic", "by-stream").option("exactly_once", str(exactly_once).lower())
+
+        def run() -> None:
+            with tempfile.TemporaryDirectory(prefix="rookery-bench-") as checkpoint:
+                started = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+                started.awaitTermination()
+
+        return self._fastest(repeats, run)
+
     def _fastest(self, repeats: int, work: Callable[[], None]) -> tuple[float, float]:
         found = []
         for _ in range(repeats):
@@ -173,6 +189,16 @@ def sizes(spark: Spark, kinds: list[str]) -> None:
         compare("write", size, WRITTEN, took)
 
 
+def streams(spark: Spark) -> None:
+    print(f"\n{'stream':<18}{'size':>8}{'rows/s':>12}{'CPU us/row':>12}{'against at least once':>23}")
+    for size in SIZES:
+        took = {once: spark.copy(f"stream-{size}", once, REPEATS) for once in (False, True)}
+        for once, (wall, cpu) in took.items():
+            name = "exactly once" if once else "at least once"
+            ratio = f"{took[False][0] / wall:.2f}x"
+            print(f"{name:<18}{size:>6} B{COPIED / wall:>12,.0f}{cpu / COPIED * 1e6:>12.2f}{ratio:>23}", flush=True)
+
+
 def lengthen(spark: Spark, kinds: list[str]) -> None:
     print(f"\n{'100 B':<12}{'rows':>12}{'us/row':>10}{'CPU us/row':>12}{'worker peak MB':>16}")
     for kind in kinds:
@@ -191,7 +217,9 @@ def main() -> None:
         for size, rows in SIZES.items():
             cluster.create_topic(f"rows-{size}", 1, 1)
             fill(cluster, f"rows-{size}", size, rows)
-        for kind in kinds:
+            cluster.create_topic(f"stream-{size}", 1, 1)
+            fill(cluster, f"stream-{size}", size, COPIED)
+        for kind in (*kinds, "stream"):
             cluster.create_topic(f"by-{kind}", 1, 1)
         os.sched_setaffinity(0, {min(cores)})
         try:
@@ -199,6 +227,7 @@ def main() -> None:
             with spark_session({**settings, **full_speed}) as session:
                 spark = Spark(session, cluster)
                 sizes(spark, kinds)
+                streams(spark)
                 lengthen(spark, kinds)
         finally:
             os.sched_setaffinity(0, cores)

@@ -4,6 +4,9 @@ Apache Kafka in the same run.
 Both servers run all along and take turns, so that whatever else the machine does falls on both. CPU is that of the
 server's process. Without transactions the same records are sent by an idempotent producer, which waits for their
 acknowledgements.
+
+Then three nodes with default timeouts: the coordinator of an open transaction is killed (kill -9), and the time until
+the transaction is committed is shown, with the next coordinator. Apache Kafka after ours.
 """
 
 import shutil
@@ -19,8 +22,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from rookery.broker.coordination.internal_topic import partition_for
 from tests.bench.loaders import cpu_s
-from tests.cluster.local import local_cluster
+from tests.cluster.local import LocalCluster, local_cluster
+from tests.interop.kafka.cluster import kafka_cluster
 from tests.interop.kafka.server import KafkaServer
 
 SIZES = (1, 10, 100)
@@ -28,6 +33,13 @@ ROUND_S = 2.0
 ROUNDS = 5
 TOPIC, PARTITIONS = "bench", 2
 VALUE = b"x" * 100
+FAILOVERS = 5
+STATE_PARTITIONS = 3
+THREE_NODES = {
+    "transaction__state__log__num__partitions": str(STATE_PARTITIONS),
+    "transaction__state__log__replication__factor": "3",
+    "transaction__state__log__min__isr": "2",
+}
 
 
 class Peer(NamedTuple):
@@ -97,7 +109,44 @@ def median(rates: list[Rate]) -> Rate:
     return Rate(statistics.median(each.per_second for each in rates), statistics.median(each.cpu_us for each in rates))
 
 
+def failover(cluster: LocalCluster) -> list[float]:
+    """Seconds from kill -9 of its coordinator until a transaction is committed."""
+    name, gaps = "failover", []
+    cluster.create_topic(TOPIC, PARTITIONS, 3)
+    to = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "linger.ms": 0, "log_level": 0})
+    to.init_transactions(60)
+    cluster.wait_in_sync("__transaction_state", STATE_PARTITIONS)
+    for _ in range(FAILOVERS):
+        to.begin_transaction()
+        send(to, 2)
+        if to.flush(60):
+            raise RuntimeError("not everything was acknowledged")
+        cluster.kill(cluster.leader("__transaction_state", partition_for(name, STATE_PARTITIONS)))
+        began = time.perf_counter()
+        to.commit_transaction(60)
+        gaps.append(time.perf_counter() - began)
+        cluster.up()
+        cluster.wait_in_sync("__transaction_state", STATE_PARTITIONS)
+    return gaps
+
+
+def show_failover(name: str, cluster: LocalCluster) -> None:
+    gaps = failover(cluster)
+    shown = " ".join(f"{gap:.2f}" for gap in gaps)
+    median_s = statistics.median(gaps)
+    print(f"coordinator killed, {name}: committed after {shown} s, median {median_s:.2f}", flush=True)
+
+
 def main() -> None:
+    rates()
+    with local_cluster(3, **THREE_NODES) as cluster:
+        show_failover("rookery", cluster)
+    if shutil.which("java") and shutil.which("mvn"):
+        with kafka_cluster(3, **THREE_NODES) as cluster:
+            show_failover("Kafka", cluster)
+
+
+def rates() -> None:
     with ExitStack() as stack:
         peers = [stack.enter_context(rookery())]
         if shutil.which("java") and shutil.which("mvn"):

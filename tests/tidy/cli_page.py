@@ -14,7 +14,8 @@ output. This page is generated: `make docs`.
 Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 unhealthy or not in time, 4 not found, 5 not allowed; `doctor` has 1
 for warnings. What cannot be undone asks on a terminal and needs `--yes` off it. A wrong word suggests the nearest one.
 
-Everything but `events`, `up`, `down`, `node` without a verb, `quorum` and `metadata` works against Apache Kafka, too.
+Everything works against Apache Kafka, too, but `up`, `down` and `node` without a verb, `events`, `cluster watch
+--metrics`, `quorum` except `status --bootstrap`, and `metadata`; those say so.
 
 ## If you are used to other tools
 
@@ -82,6 +83,7 @@ USED_TO = (
         "`kafka-transactions.sh list`, `describe`, `abort`",
         "`rookery transaction list`, `describe`, `abort`",
     ),
+    ("`kafka-transactions.sh find-hanging`", "`rookery transaction hanging`"),
     (
         "`kafka-acls.sh --add --allow-principal User:a --operation Read --topic t`",
         "`rookery acl create --principal User:a --operation read --resource topic --name t`",
@@ -93,7 +95,7 @@ USED_TO = (
     ),
     (
         "`kafka-metadata-quorum.sh describe --status`",
-        "`rookery quorum status`",
+        "`rookery quorum status --bootstrap host:9092`",
     ),
     ("`kafka-topics.sh --alter --topic t --partitions 6`, `rpk topic add-partitions t --num 3`",
      "`rookery topic add-partitions t 6` (the total)"),
@@ -166,6 +168,7 @@ EXAMPLES = {
     "transaction list": "rookery transaction list",
     "transaction describe": "rookery transaction describe payments-1",
     "transaction producers": "rookery transaction producers orders 0",
+    "transaction hanging": "rookery transaction hanging",
     "transaction abort": "rookery transaction abort orders 0 --start-offset 4711 --yes",
     "acl list": "rookery acl list --principal User:ann",
     "acl create": "rookery acl create --principal User:ann --operation read --resource topic --name orders",
@@ -181,6 +184,10 @@ EXAMPLES = {
     "quorum add-voter": "rookery quorum add-voter 4 3ruTnOGeRlqPzC8SiYIlyQ 127.0.0.1:9195",
     "quorum remove-voter": "rookery quorum remove-voter 4 3ruTnOGeRlqPzC8SiYIlyQ",
     "metadata dump": "rookery metadata dump --topic orders",
+    "pipeline run": "rookery pipeline run lake.toml --metrics 127.0.0.1:9464",
+    "pipeline list": "rookery pipeline list",
+    "pipeline status": "rookery pipeline status lake",
+    "pipeline stop": "rookery pipeline stop lake",
     "pipeline archive": "rookery pipeline archive orders,clicks archive --follow",
     "bench produce": "rookery bench produce -n 1000000 --size 100 --compression lz4",
     "bench consume": "rookery bench consume --topic orders",

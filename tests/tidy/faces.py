@@ -18,7 +18,7 @@ PATH = ROOT / "client" / "faces.pyi"
 HEAD = '''"""Types of the blocking clients. Generated: ``make docs``."""
 
 '''
-LEFT_OUT = {"start", "close", "run", "commit_now", "expired", "progress", "watched"}
+LEFT_OUT = {"start", "close", "run"}
 """Calls that the blocking classes write themselves, and what is for the client's own parts."""
 EXTRA = {
     "Consumer": """    def __init__(
@@ -41,7 +41,7 @@ ALWAYS = {"Any": "typing", "Callable": "collections.abc", "Hashable": "collectio
 FIXED = {
     "AnyRecord": "rookery.client.consumer.deserializing",
     "BlockingResult": "rookery.client.blocking",
-    "Face": "rookery.client.blocking",
+    "BlockingClient": "rookery.client.blocking",
     "Mapping": "collections.abc",
     "RebalanceListener": "rookery.client.consumer.listener",
 }
@@ -108,7 +108,7 @@ def text() -> str:
     imports = {**ALWAYS, **FIXED}
     classes = []
     for kind in (Admin, Consumer):
-        lines = [f"class {kind.__name__}(Face):", EXTRA[kind.__name__].rstrip()]
+        lines = [f"class {kind.__name__}(BlockingClient):", EXTRA[kind.__name__].rstrip()]
         for name, (node, module) in _calls(kind).items():
             if name in LEFT_OUT:
                 continue

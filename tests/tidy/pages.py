@@ -138,6 +138,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "configuration.md": configuration,
     ROOT / "docs" / "features.md": partial(page_with_tests, "row"),
     ROOT / "docs" / "invariants.md": partial(page_with_tests, "invariant"),
+    ROOT / "docs" / "attacks.md": partial(page_with_tests, "attack"),
     ROOT / "docs" / "metrics.md": metrics,
     ROOT / "docs" / "protocol.md": protocol,
 }
