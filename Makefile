@@ -44,6 +44,7 @@ spark: $(VENV)/.all   ## Run the tests with Spark
 check: $(VENV)/.all   ## Lint and type-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 
 bench: $(VENV)/.all   ## Measure; NAMES="wire log" picks some
 	$(BIN)/python -m tests.bench $(NAMES)

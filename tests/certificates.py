@@ -22,16 +22,17 @@ class Authority:
             "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", "ca.key", "-out", "ca.pem",
         )  # fmt: skip
 
-    def issue(self, name: str, *names: str) -> Path:
-        """A PEM file with a key and a certificate for the given DNS names and IP addresses."""
-        kinds = [f"IP:{n}" if n.replace(".", "").isdigit() else f"DNS:{n}" for n in names] or [f"DNS:{name}"]
-        (self._folder / f"{name}.ext").write_text(f"{STRICT}subjectAltName={','.join(kinds)}\n")
+    def issue(self, name: str, *names: str, more: str = "", days: int = 2) -> Path:
+        """A PEM file with a key and a certificate for the given DNS names and IP addresses, or others as openssl writes
+        them (URI:x). `more` are lines of extensions; one of -1 days has expired."""
+        kinds = [_kind(each) for each in names] or [f"DNS:{name}"]
+        (self._folder / f"{name}.ext").write_text(f"{STRICT}subjectAltName={','.join(kinds)}\n{more}")
         self._run(
             "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
             "-keyout", f"{name}.key", "-out", f"{name}.csr",
         )  # fmt: skip
         self._run(
-            "x509", "-req", "-days", "2", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "x509", "-req", "-days", str(days), "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
             "-CAcreateserial", "-extfile", f"{name}.ext", "-out", f"{name}.crt",
         )  # fmt: skip
         both = self._folder / f"{name}.pem"
@@ -49,3 +50,9 @@ class Authority:
 
     def _run(self, *arguments: str) -> None:
         subprocess.run([self._openssl, *arguments], cwd=self._folder, check=True, capture_output=True)
+
+
+def _kind(name: str) -> str:
+    if ":" in name:
+        return name
+    return f"IP:{name}" if name.replace(".", "").isdigit() else f"DNS:{name}"

@@ -1,8 +1,8 @@
-"""Test order, and the count of product rows and invariants that have a passing test.
+"""Test order, and the count of product rows, invariants and attacks that have a passing test.
 
-Fast folders run first. A test marked ``row(34)`` or ``invariant("S1")`` counts for that row or id when it
-passes; the result of a run is written to build/rows.json, which ``make rows`` reads. Marks travel with the reports,
-because tests may run in several processes.
+Fast folders run first. A test marked ``row(34)``, ``invariant("S1")`` or ``attack(5)`` counts for that row or id
+when it passes; the result of a run is written to build/rows.json, which ``make rows`` reads. Marks travel with the
+reports, because tests may run in several processes.
 """
 
 import json
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NEW_EXAMPLES = "ROOKERY_TESTS_NEW_EXAMPLES"
 ADD_ROWS = "ROOKERY_TESTS_ADD_ROWS"
 RESULT = ROOT / "build" / "rows.json"
-KINDS = ("row", "invariant")
+KINDS = ("row", "invariant", "attack")
 MARKS = "rows and invariants"
 SPARK = "tests/spark/"
 ORDER = ("tidy", "unit", "golden", "simulation", "cluster", "interop", "containers", "spark")

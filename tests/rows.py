@@ -1,4 +1,4 @@
-"""Which tests show which product rows and invariants. ``make rows`` prints how many have a passing test."""
+"""Which tests show which product rows, invariants and attacks. ``make rows`` prints how many have a passing test."""
 
 import ast
 import json
@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {"row": ROOT / "docs" / "features.md", "invariant": ROOT / "docs" / "invariants.md"}
+PAGES = {
+    "row": ROOT / "docs" / "features.md",
+    "invariant": ROOT / "docs" / "invariants.md",
+    "attack": ROOT / "docs" / "attacks.md",
+}
 SHOWN = 2
 """Test modules named for one row; the rest is counted."""
 RESULT = ROOT / "build" / "rows.json"
@@ -59,12 +63,13 @@ def page_with_tests(kind: str) -> str:
 
 def report(result: dict[str, dict[str, list[str]]]) -> str:
     lines = []
-    for kind, title in (("row", "product rows"), ("invariant", "invariants")):
+    for kind, title in (("row", "product rows"), ("invariant", "invariants"), ("attack", "attacks")):
         ids = declared(kind)
-        shown = set(result[kind]["shown"])
+        found = result.get(kind, {"shown": [], "failed": []})
+        shown = set(found["shown"])
         lines.append(f"{sum(i in shown for i in ids)} of {len(ids)} {title} have a passing test")
-        if result[kind]["failed"]:
-            lines.append(f"  failing: {' '.join(result[kind]['failed'])}")
+        if found["failed"]:
+            lines.append(f"  failing: {' '.join(found['failed'])}")
         lines.append(f"  without one: {' '.join(i for i in ids if i not in shown) or 'none'}")
     return "\n".join(lines)
 

@@ -16,13 +16,14 @@ WORK_S = 0.6
 
 
 def consumer(bootstrap: str, topic: str, group: str, **options: Any) -> Consumer:
+    settings: dict[str, Any] = {"max_poll_interval_ms": INTERVAL_MS, **options}
     return Consumer(
         topic,
         bootstrap_servers=bootstrap,
         group_id=group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        **{"max_poll_interval_ms": INTERVAL_MS, **options},
+        **settings,
     )
 
 

@@ -39,20 +39,20 @@ from rookery.core.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from tests.cluster.local import LocalCluster, local_cluster
+from rookery.testing import Cluster
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(1, broker__rack="here") as running:
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=1, config={"broker.rack": "here"}) as running:
         yield running
 
 
 @pytest.fixture
-def topic(cluster: LocalCluster, request: pytest.FixtureRequest) -> str:
+def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     """A topic of three partitions for one test."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:80]
 
@@ -110,7 +110,7 @@ def with_kafka_python(bootstrap: str, topic: str, count: int) -> list[Read]:
 
 @pytest.mark.row(32, 7)
 @pytest.mark.parametrize("codec", CODECS)
-async def test_others_read_our_batches(cluster: LocalCluster, topic: str, codec: str) -> None:
+async def test_others_read_our_batches(cluster: Cluster, topic: str, codec: str) -> None:
     sent: list[Read] = [
         (number, None if number % 3 else b"k%d" % number, None if number == 7 else b"value" * (number % 20), [])
         for number in range(500)
@@ -127,7 +127,7 @@ async def test_others_read_our_batches(cluster: LocalCluster, topic: str, codec:
 
 @pytest.mark.row(10)
 @pytest.mark.parametrize("acks", ["all", 1, 0])
-async def test_acks(cluster: LocalCluster, topic: str, acks: Any) -> None:
+async def test_acks(cluster: Cluster, topic: str, acks: Any) -> None:
     async with Producer(bootstrap_servers=cluster.bootstrap, acks=acks, linger_ms=0) as producer:
         places = [await (await producer.send(topic, b"v", partition=0)) for _ in range(3)]
     assert [each.offset for each in places] == ([-1, -1, -1] if acks == 0 else [0, 1, 2])
@@ -135,7 +135,7 @@ async def test_acks(cluster: LocalCluster, topic: str, acks: Any) -> None:
 
 
 @pytest.mark.row(1, 23)
-async def test_many_at_once(cluster: LocalCluster, topic: str) -> None:
+async def test_many_at_once(cluster: Cluster, topic: str) -> None:
     values = [b"%05d" % number * 10 for number in range(5000)]
     keys = [b"%d" % (number % 10) for number in range(5000)]
     async with Producer(bootstrap_servers=cluster.bootstrap, batch_size=16000) as producer:
@@ -151,7 +151,7 @@ async def test_many_at_once(cluster: LocalCluster, topic: str) -> None:
 
 
 @pytest.mark.row(9)
-async def test_callbacks_run_once(cluster: LocalCluster, topic: str) -> None:
+async def test_callbacks_run_once(cluster: Cluster, topic: str) -> None:
     called: list[tuple[RecordMetadata | None, Exception | None]] = []
     async with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         for _ in range(10):
@@ -167,7 +167,7 @@ async def test_callbacks_run_once(cluster: LocalCluster, topic: str) -> None:
     assert len(called) == 11
 
 
-async def test_batches_that_the_broker_finds_too_large_are_split(cluster: LocalCluster, topic: str) -> None:
+async def test_batches_that_the_broker_finds_too_large_are_split(cluster: Cluster, topic: str) -> None:
     async with Producer(bootstrap_servers=cluster.bootstrap, batch_size=800_000, linger_ms=100) as producer:
         places = await (await producer.send_many(topic, [b"%03d" % n * 1000 for n in range(200)], partition=0))
         assert [each.offset for each in places] == list(range(200))
@@ -177,7 +177,7 @@ async def test_batches_that_the_broker_finds_too_large_are_split(cluster: LocalC
 
 
 @pytest.mark.row(23, 24, 26, 28, 29)
-async def test_partitioners(cluster: LocalCluster, topic: str) -> None:
+async def test_partitioners(cluster: Cluster, topic: str) -> None:
     async def places(count: int = 30, **options: Any) -> list[int]:
         async with Producer(bootstrap_servers=cluster.bootstrap, **options) as producer:
             deliveries = [await producer.send(topic, b"v", key=b"%d" % n) for n in range(count)]
@@ -199,7 +199,7 @@ async def test_partitioners(cluster: LocalCluster, topic: str) -> None:
     assert await places(partitioner=own) == [n % 3 for n in range(30)]
 
 
-async def test_serializers(cluster: LocalCluster, topic: str) -> None:
+async def test_serializers(cluster: Cluster, topic: str) -> None:
     async with Producer(
         bootstrap_servers=cluster.bootstrap, key_serializer="str", value_serializer="json"
     ) as producer:
@@ -210,7 +210,7 @@ async def test_serializers(cluster: LocalCluster, topic: str) -> None:
     assert (key, json.loads(value or b"")) == (b"c-42", {"id": 7})
 
 
-async def test_what_cannot_be_sent_is_refused(cluster: LocalCluster, topic: str) -> None:
+async def test_what_cannot_be_sent_is_refused(cluster: Cluster, topic: str) -> None:
     options: dict[str, Any] = {"auto_create_topics": False, "max_request_size": 5000, "max_block_ms": 1000}
     async with Producer(bootstrap_servers=cluster.bootstrap, batch_size=1000, **options) as producer:
         with pytest.raises(RecordTooLargeError, match="max_request_size"):
@@ -235,35 +235,29 @@ async def test_unreachable_addresses_are_named() -> None:
 
 
 @pytest.mark.row(6)
-async def test_send_waits_for_room_only(cluster: LocalCluster, topic: str) -> None:
+async def test_send_waits_for_room_only(cluster: Cluster, topic: str) -> None:
     """While the node is paused the buffer fills, then `send` waits, and goes on when the node does."""
     options: dict[str, Any] = {"buffer_memory": 20_000, "batch_size": 2000, "max_block_ms": 300, "linger_ms": 0}
     async with Producer(bootstrap_servers=cluster.bootstrap, **options) as producer:
         deliveries = [await producer.send(topic, b"first", partition=0)]
         await deliveries[0]
-        cluster.pause(1)
-        try:
+        with cluster.pause(1):
             with pytest.raises(BufferFullError, match=r"buffer\.memory"):  # noqa: PT012
                 for _ in range(1000):
                     deliveries.append(await producer.send(topic, b"v" * 100, partition=0))
             assert 50 < len(deliveries) < 250
-        finally:
-            cluster.resume(1)
         places = [await each for each in deliveries]
     assert [each.offset for each in places] == list(range(len(deliveries)))
 
 
 @pytest.mark.row(5)
-async def test_close_is_bounded_and_says_what_was_lost(cluster: LocalCluster, topic: str) -> None:
+async def test_close_is_bounded_and_says_what_was_lost(cluster: Cluster, topic: str) -> None:
     producer = Producer(bootstrap_servers=cluster.bootstrap)
     await producer.start()
     await (await producer.send(topic, b"first"))
-    cluster.pause(1)
-    try:
+    with cluster.pause(1):
         lost = await producer.send(topic, b"second")
         await producer.close(0.2)
-    finally:
-        cluster.resume(1)
     with pytest.raises(ClosedError, match="before the record was acknowledged"):
         await lost
 
@@ -271,12 +265,12 @@ async def test_close_is_bounded_and_says_what_was_lost(cluster: LocalCluster, to
 # --- transactions -------------------------------------------------------------------------------------------
 
 
-async def committed_values(cluster: LocalCluster, topic: str, count: int) -> list[bytes | None]:
+async def committed_values(cluster: Cluster, topic: str, count: int) -> list[bytes | None]:
     return [value for _, _, value, _ in await with_aiokafka(cluster.bootstrap, topic, count, committed=True)]
 
 
 @pytest.mark.row(132, 133)
-async def test_transactions_commit_and_abort(cluster: LocalCluster, topic: str) -> None:
+async def test_transactions_commit_and_abort(cluster: Cluster, topic: str) -> None:
     place = TopicPartition(topic, 0)
     async with (
         Producer(bootstrap_servers=cluster.bootstrap, transactional_id=topic, linger_ms=200) as producer,
@@ -305,7 +299,7 @@ async def test_transactions_commit_and_abort(cluster: LocalCluster, topic: str) 
 
 
 @pytest.mark.row(134)
-async def test_a_fenced_producer_is_told_so(cluster: LocalCluster, topic: str) -> None:
+async def test_a_fenced_producer_is_told_so(cluster: Cluster, topic: str) -> None:
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap, "transactional_id": topic}
     async with Producer(**options) as zombie:
         async with zombie.transaction():
@@ -321,7 +315,7 @@ async def test_a_fenced_producer_is_told_so(cluster: LocalCluster, topic: str) -
     assert await committed_values(cluster, topic, 2) == [b"before", b"after"]
 
 
-async def test_a_transaction_with_a_failed_record_does_not_commit(cluster: LocalCluster, topic: str) -> None:
+async def test_a_transaction_with_a_failed_record_does_not_commit(cluster: Cluster, topic: str) -> None:
     async with Producer(bootstrap_servers=cluster.bootstrap, transactional_id=topic) as producer:
         with pytest.raises(TransactionAbortedError, match="MESSAGE_TOO_LARGE"):  # noqa: PT012
             async with producer.transaction():
@@ -332,7 +326,7 @@ async def test_a_transaction_with_a_failed_record_does_not_commit(cluster: Local
     assert await committed_values(cluster, topic, 1) == [b"next"]
 
 
-async def test_transactions_of_version_1(cluster: LocalCluster, topic: str) -> None:
+async def test_transactions_of_version_1(cluster: Cluster, topic: str) -> None:
     """Partitions and groups are added before they are written to, and the epoch stays."""
     place = TopicPartition(topic, 0)
     async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
@@ -362,7 +356,7 @@ async def test_transactions_of_version_1(cluster: LocalCluster, topic: str) -> N
 # --- admin --------------------------------------------------------------------------------------------------
 
 
-async def test_admin(cluster: LocalCluster, topic: str) -> None:
+async def test_admin(cluster: Cluster, topic: str) -> None:
     place = TopicPartition(topic, 0)
     async with (
         Admin(bootstrap_servers=cluster.bootstrap) as admin,
@@ -433,7 +427,7 @@ def child() -> Iterator[bool]:
     yield False
 
 
-def test_the_blocking_producer(cluster: LocalCluster, topic: str) -> None:
+def test_the_blocking_producer(cluster: Cluster, topic: str) -> None:
     called: list[Any] = []
     with rookery.sync.Producer(bootstrap_servers=cluster.bootstrap, linger_ms=1) as producer:
         assert producer.send(topic, b"v", partition=0).result(PATIENCE_S).offset == 0
@@ -457,7 +451,7 @@ def test_the_blocking_producer(cluster: LocalCluster, topic: str) -> None:
         assert topic in admin.list_topics()
 
 
-def test_blocking_transactions(cluster: LocalCluster, topic: str) -> None:
+def test_blocking_transactions(cluster: Cluster, topic: str) -> None:
     with rookery.sync.Producer(bootstrap_servers=cluster.bootstrap, transactional_id=topic) as producer:
         with producer.transaction() as transaction:
             delivery = transaction.send(topic, b"one", partition=0)
@@ -468,7 +462,7 @@ def test_blocking_transactions(cluster: LocalCluster, topic: str) -> None:
     assert asyncio.run(committed_values(cluster, topic, 1)) == [b"one"]
 
 
-def test_the_blocking_consumer(cluster: LocalCluster, topic: str) -> None:
+def test_the_blocking_consumer(cluster: Cluster, topic: str) -> None:
     with rookery.sync.Producer(bootstrap_servers=cluster.bootstrap) as producer:
         producer.send_many(topic, [b"%d" % number for number in range(20)], partition=0).result()
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap, "group_id": topic, "enable_auto_commit": False}

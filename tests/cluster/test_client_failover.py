@@ -113,6 +113,24 @@ async def test_a_killed_leader(cluster: LocalCluster) -> None:
     await check(cluster, load, 0)
 
 
+async def test_two_of_three_nodes_killed(cluster: LocalCluster) -> None:
+    """No quorum is left, and nothing is acknowledged; the producer waits quietly, and goes on when they are back."""
+    async with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=2) as producer:
+        load = Load(producer, 500_000)
+        await load.acknowledged(200)
+        for node in cluster.ids[:2]:
+            await asyncio.to_thread(cluster.kill, node)
+        before = producer.metrics()["request-total"] + producer.metrics()["metadata-refresh-total"]
+        await asyncio.sleep(2)
+        after = producer.metrics()["request-total"] + producer.metrics()["metadata-refresh-total"]
+        assert after - before < 100, "a busy loop"
+        await asyncio.to_thread(cluster.up)
+        await load.acknowledged(500)
+        await load.stop()
+    await asyncio.to_thread(cluster.wait_in_sync, TOPIC, PARTITIONS, 3)
+    await check(cluster, load, 500_000)
+
+
 async def test_a_paused_leader(cluster: LocalCluster) -> None:
     async with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=2, request_timeout_ms=3000) as producer:
         load = Load(producer, 1_000_000)

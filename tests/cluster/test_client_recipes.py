@@ -1,20 +1,27 @@
-"""Three guarantees with our own producer and consumer, as docs/client-producer.md has them; each meets a crash."""
+"""Three guarantees with our own producer and consumer, by docs/examples/guarantees.py; each meets a crash."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from docs.examples.guarantees import STEP, Convert, at_least_once, at_most_once, exactly_once
 
 from rookery import Admin, Consumer, Producer, Record, TopicPartition
-from tests.cluster.local import LocalCluster, local_cluster
+from rookery.testing import Cluster
 
 COUNT = 60
-STEP = 7
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(1) as running:
+def cluster() -> Iterator[Cluster]:
+    with Cluster(
+        nodes=1,
+        config={
+            "group.consumer.heartbeat.interval.ms": 200,
+            "group.consumer.min.heartbeat.interval.ms": 100,
+            "group.consumer.assignment.interval.ms": 0,
+        },
+    ) as running:
         yield running
 
 
@@ -22,35 +29,27 @@ class CrashError(Exception):
     """The program ends here."""
 
 
-async def prepare(cluster: LocalCluster, name: str) -> None:
+def crashing_at(offset: int) -> Convert:
+    """Handles records up to one, of which it dies."""
+
+    def convert(record: Record[Any, Any]) -> bytes:
+        if record.offset == offset:
+            raise CrashError
+        return bytes(record.value)
+
+    return convert
+
+
+async def prepare(cluster: Cluster, name: str) -> tuple[str, str, str, str]:
     async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
         for topic in (f"{name}-in", f"{name}-out"):
             await admin.create_topic(topic, partitions=1)
     async with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         await (await producer.send_many(f"{name}-in", [b"%d" % number for number in range(COUNT)]))
+    return cluster.bootstrap, f"{name}-in", f"{name}-out", name
 
 
-def consumer(cluster: LocalCluster, name: str) -> Consumer:
-    return Consumer(
-        f"{name}-in",
-        bootstrap_servers=cluster.bootstrap,
-        group_id=name,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    )
-
-
-async def batches(source: Consumer) -> AsyncIterator[list[Record[Any, Any]]]:
-    """Some records at a time, until the last one of the input."""
-    last = -1
-    while last < COUNT - 1:
-        batch = await source.getmany(timeout_ms=30_000, max_records=STEP)
-        assert batch, f"nothing came after {last}"
-        last = batch[-1].offset
-        yield batch
-
-
-async def results(cluster: LocalCluster, name: str) -> list[int]:
+async def results(cluster: Cluster, name: str) -> list[int]:
     """All committed values of the output."""
     place = TopicPartition(f"{name}-out", 0)
     async with (
@@ -68,62 +67,30 @@ async def results(cluster: LocalCluster, name: str) -> list[int]:
 
 
 @pytest.mark.row(130)
-async def test_at_most_once(cluster: LocalCluster) -> None:
-    """Commit first, then process: what a crash interrupts is lost."""
-    await prepare(cluster, "most")
-    for crash in (True, False):
-        async with consumer(cluster, "most") as source, Producer(bootstrap_servers=cluster.bootstrap) as producer:
-            async for batch in batches(source):
-                await source.commit()
-                if crash:
-                    break
-                for record in batch:
-                    await producer.send("most-out", record.value)
-    found = await results(cluster, "most")
-    assert found == list(range(STEP, COUNT))
+async def test_at_most_once(cluster: Cluster) -> None:
+    """What the crash interrupted is lost; nothing comes twice."""
+    places = await prepare(cluster, "most")
+    with pytest.raises(CrashError):
+        await at_most_once(*places, crashing_at(0), COUNT)
+    await at_most_once(*places, crashing_at(-1), COUNT)
+    assert await results(cluster, "most") == list(range(STEP, COUNT))
 
 
 @pytest.mark.row(130)
-async def test_at_least_once(cluster: LocalCluster) -> None:
-    """Process first, then commit: what a crash interrupts comes again."""
-    await prepare(cluster, "least")
-    for crash in (True, False):
-        async with consumer(cluster, "least") as source, Producer(bootstrap_servers=cluster.bootstrap) as producer:
-            async for batch in batches(source):
-                for record in batch:
-                    await producer.send("least-out", record.value)
-                await producer.flush()
-                if crash:
-                    break
-                await source.commit()
-    found = await results(cluster, "least")
-    assert found == [*range(STEP), *range(COUNT)]
-
-
-async def process(cluster: LocalCluster, crash_at: int) -> None:
-    """Results and offsets in one transaction."""
-    async with (
-        consumer(cluster, "exact") as source,
-        Producer(bootstrap_servers=cluster.bootstrap, transactional_id="exact") as producer,
-    ):
-        done = 0
-        async for batch in batches(source):
-            async with producer.transaction() as transaction:
-                for record in batch:
-                    await transaction.send("exact-out", record.value)
-                done += len(batch)
-                if done > crash_at:
-                    await producer.flush()
-                    raise CrashError
-                after = {TopicPartition("exact-in", 0): batch[-1].offset + 1}
-                await transaction.send_offsets(after, source.group_metadata())
+async def test_at_least_once(cluster: Cluster) -> None:
+    """What the crash interrupted comes again; nothing is lost."""
+    places = await prepare(cluster, "least")
+    with pytest.raises(CrashError):
+        await at_least_once(*places, crashing_at(3), COUNT)
+    await at_least_once(*places, crashing_at(-1), COUNT)
+    assert await results(cluster, "least") == [0, 1, 2, *range(COUNT)]
 
 
 @pytest.mark.row(130, 137)
-async def test_exactly_once(cluster: LocalCluster) -> None:
-    await prepare(cluster, "exact")
+async def test_exactly_once(cluster: Cluster) -> None:
+    places = await prepare(cluster, "exact")
     for crash_at in (5, 20):
         with pytest.raises(CrashError):
-            await process(cluster, crash_at)
-    await process(cluster, 1000)
+            await exactly_once(*places, crashing_at(crash_at), COUNT)
+    await exactly_once(*places, crashing_at(-1), COUNT)
     assert await results(cluster, "exact") == list(range(COUNT))

@@ -26,7 +26,7 @@ from rookery import (
     WakeupError,
 )
 from rookery.client.consumer import RebalanceListener, RecordDeserializationError
-from tests.cluster.local import LocalCluster, local_cluster
+from rookery.testing import Cluster
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "consumer": {},
@@ -37,25 +37,26 @@ numbers = count(1)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(
-        1,
-        group__initial__rebalance__delay__ms="0",
-        group__consumer__heartbeat__interval__ms="200",
-        group__consumer__min__heartbeat__interval__ms="100",
-        group__consumer__assignment__interval__ms="0",
+def cluster() -> Iterator[Cluster]:
+    with Cluster(
+        nodes=1,
+        config={
+            "group.consumer.heartbeat.interval.ms": "200",
+            "group.consumer.min.heartbeat.interval.ms": "100",
+            "group.consumer.assignment.interval.ms": "0",
+        },
     ) as running:
         yield running
 
 
 @pytest.fixture
-def topic(cluster: LocalCluster) -> str:
+def topic(cluster: Cluster) -> str:
     name = f"topic-{next(numbers)}"
     cluster.create_topic(name, 3)
     return name
 
 
-def write(cluster: LocalCluster, topic: str, amount: int, first: int = 0, **options: str) -> None:
+def write(cluster: Cluster, topic: str, amount: int, first: int = 0, **options: str) -> None:
     """Record n: value and key of n; the partition follows from it, too."""
     producer = OtherProducer(
         {"bootstrap.servers": cluster.bootstrap, **{k.replace("_", "."): v for k, v in options.items()}}
@@ -105,7 +106,7 @@ async def until(condition: Any, what: str, timeout_s: float = 30) -> None:
 
 @pytest.mark.row(85, 87, 104, 110, 114, 117)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_the_contract(cluster: LocalCluster, topic: str, protocol: str) -> None:
+async def test_the_contract(cluster: Cluster, topic: str, protocol: str) -> None:
     write(cluster, topic, 30)
     options: dict[str, Any] = {
         "bootstrap_servers": cluster.bootstrap,
@@ -151,7 +152,7 @@ async def test_the_contract(cluster: LocalCluster, topic: str, protocol: str) ->
         assert [len(records) for records in by_partition.values()] == [1]
 
 
-async def test_assignment_by_hand_without_a_group(cluster: LocalCluster, topic: str) -> None:
+async def test_assignment_by_hand_without_a_group(cluster: Cluster, topic: str) -> None:
     write(cluster, topic, 30)
     async with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as c:
         with pytest.raises(IllegalStateError, match="reads nothing yet"):
@@ -166,7 +167,7 @@ async def test_assignment_by_hand_without_a_group(cluster: LocalCluster, topic: 
 
 
 async def test_a_consumer_without_a_group_reads_all_partitions_also_new_ones(
-    cluster: LocalCluster, topic: str
+    cluster: Cluster, topic: str
 ) -> None:
     write(cluster, topic, 9)
     options: dict[str, Any] = {
@@ -179,7 +180,7 @@ async def test_a_consumer_without_a_group_reads_all_partitions_also_new_ones(
 
 
 @pytest.mark.row(122)
-async def test_seek_and_pause(cluster: LocalCluster, topic: str) -> None:
+async def test_seek_and_pause(cluster: Cluster, topic: str) -> None:
     write(cluster, topic, 30)
     before = int(time.time() * 1000)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -212,7 +213,7 @@ async def test_seek_and_pause(cluster: LocalCluster, topic: str) -> None:
             c.seek(TopicPartition(topic, 2), 0)
 
 
-async def test_rules_for_the_first_position(cluster: LocalCluster, topic: str) -> None:
+async def test_rules_for_the_first_position(cluster: Cluster, topic: str) -> None:
     write(cluster, topic, 30)
     place = TopicPartition(topic, 0)
     async with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="none") as c:
@@ -237,7 +238,7 @@ async def test_rules_for_the_first_position(cluster: LocalCluster, topic: str) -
 @pytest.mark.row(90, 95, 99)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_members_share_the_partitions_and_take_over(
-    cluster: LocalCluster, topic: str, protocol: str
+    cluster: Cluster, topic: str, protocol: str
 ) -> None:
     write(cluster, topic, 300)
     options: dict[str, Any] = {
@@ -262,7 +263,7 @@ async def test_members_share_the_partitions_and_take_over(
     assert values(found) == list(range(900))  # nothing twice: who gives up partitions commits first
 
 
-async def test_mixed_group_with_librdkafka(cluster: LocalCluster, topic: str) -> None:
+async def test_mixed_group_with_librdkafka(cluster: Cluster, topic: str) -> None:
     write(cluster, topic, 300)
     group = f"g-{topic}"
     other = OtherConsumer(
@@ -306,7 +307,7 @@ async def test_mixed_group_with_librdkafka(cluster: LocalCluster, topic: str) ->
 
 
 @pytest.mark.row(88)
-async def test_pattern(cluster: LocalCluster, topic: str) -> None:
+async def test_pattern(cluster: Cluster, topic: str) -> None:
     write(cluster, topic, 3)
     for options in (PROTOCOLS["classic"], PROTOCOLS["consumer"]):
         async with Consumer(
@@ -321,7 +322,7 @@ async def test_pattern(cluster: LocalCluster, topic: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 async def test_a_static_member_comes_back_to_its_partitions(
-    cluster: LocalCluster, topic: str, protocol: str
+    cluster: Cluster, topic: str, protocol: str
 ) -> None:
     options: dict[str, Any] = {
         "bootstrap_servers": cluster.bootstrap,
@@ -364,7 +365,7 @@ class Listener(RebalanceListener):
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_listeners_may_seek_and_commit_and_cannot_deadlock(
-    cluster: LocalCluster, topic: str, protocol: str
+    cluster: Cluster, topic: str, protocol: str
 ) -> None:
     write(cluster, topic, 30)
     listener = Listener()
@@ -388,7 +389,7 @@ async def test_listeners_may_seek_and_commit_and_cannot_deadlock(
 @pytest.mark.row(109, 111, 118)
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 async def test_who_does_not_poll_is_warned_and_leaves_and_hears_why_its_commit_fails(
-    cluster: LocalCluster, topic: str, protocol: str, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, topic: str, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(cluster, topic, 30)
     options: dict[str, Any] = {
@@ -414,7 +415,7 @@ async def test_who_does_not_poll_is_warned_and_leaves_and_hears_why_its_commit_f
 @pytest.mark.row(113, 128)
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 async def test_a_crash_repeats_exactly_what_came_after_the_last_commit(
-    cluster: LocalCluster, topic: str, protocol: str
+    cluster: Cluster, topic: str, protocol: str
 ) -> None:
     write(cluster, topic, 30)
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap, "group_id": f"g-{topic}"}
@@ -432,7 +433,7 @@ async def test_a_crash_repeats_exactly_what_came_after_the_last_commit(
 @pytest.mark.row(112)
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 async def test_auto_commit_at_its_interval_and_not_before_a_record_is_processed(
-    cluster: LocalCluster, topic: str, protocol: str
+    cluster: Cluster, topic: str, protocol: str
 ) -> None:
     write(cluster, topic, 30)
     place = TopicPartition(topic, 0)
@@ -456,7 +457,7 @@ async def test_auto_commit_at_its_interval_and_not_before_a_record_is_processed(
 
 @pytest.mark.row(115, 116)
 async def test_asynchronous_commits_in_order_and_a_last_synchronous_one(
-    cluster: LocalCluster, topic: str
+    cluster: Cluster, topic: str
 ) -> None:
     write(cluster, topic, 300)
     reports: list[tuple[dict[TopicPartition, OffsetAndMetadata], Exception | None]] = []
@@ -477,7 +478,7 @@ async def test_asynchronous_commits_in_order_and_a_last_synchronous_one(
 
 @pytest.mark.row(120)
 async def test_a_group_with_members_refuses_commits_of_partitions_assigned_by_hand(
-    cluster: LocalCluster, topic: str
+    cluster: Cluster, topic: str
 ) -> None:
     write(cluster, topic, 3)
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap, "group_id": f"g-{topic}"}
@@ -492,7 +493,7 @@ async def test_a_group_with_members_refuses_commits_of_partitions_assigned_by_ha
 @pytest.mark.row(123)
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 async def test_heartbeats_go_on_while_records_are_processed(
-    cluster: LocalCluster, topic: str, protocol: str
+    cluster: Cluster, topic: str, protocol: str
 ) -> None:
     write(cluster, topic, 3)
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap, "group_id": f"g-{topic}"}
@@ -509,7 +510,7 @@ async def test_heartbeats_go_on_while_records_are_processed(
 
 
 @pytest.mark.row(124)
-async def test_wakeup_and_other_threads(cluster: LocalCluster, topic: str) -> None:
+async def test_wakeup_and_other_threads(cluster: Cluster, topic: str) -> None:
     async with Consumer(topic, bootstrap_servers=cluster.bootstrap) as c:
         threading.Timer(0.2, c.wakeup).start()
         with pytest.raises(WakeupError):
@@ -525,7 +526,7 @@ async def test_wakeup_and_other_threads(cluster: LocalCluster, topic: str) -> No
         assert await c.getmany(timeout_ms=50) == []
 
 
-async def test_close_ends_an_iteration(cluster: LocalCluster, topic: str) -> None:
+async def test_close_ends_an_iteration(cluster: Cluster, topic: str) -> None:
     write(cluster, topic, 3)
     seen = []
     async with Consumer(topic, bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as c:
@@ -536,7 +537,7 @@ async def test_close_ends_an_iteration(cluster: LocalCluster, topic: str) -> Non
     assert values(seen) == [0, 1, 2]
 
 
-async def test_poison_records(cluster: LocalCluster, topic: str) -> None:
+async def test_poison_records(cluster: Cluster, topic: str) -> None:
     producer = OtherProducer({"bootstrap.servers": cluster.bootstrap})
     for value in (b"1", b"poison", b"3"):
         producer.produce(topic, value, partition=0)
@@ -561,7 +562,7 @@ async def test_poison_records(cluster: LocalCluster, topic: str) -> None:
         assert [record.value for record in await read(c, 1)] == [3]
 
 
-async def test_poison_records_go_to_the_dead_letter_topic(cluster: LocalCluster, topic: str) -> None:
+async def test_poison_records_go_to_the_dead_letter_topic(cluster: Cluster, topic: str) -> None:
     dead = f"{topic}-dead"
     await asyncio.to_thread(cluster.create_topic, dead, 1)
     producer = OtherProducer({"bootstrap.servers": cluster.bootstrap})
@@ -583,7 +584,7 @@ async def test_poison_records_go_to_the_dead_letter_topic(cluster: LocalCluster,
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-async def test_codecs_of_librdkafka(cluster: LocalCluster, topic: str, codec: str) -> None:
+async def test_codecs_of_librdkafka(cluster: Cluster, topic: str, codec: str) -> None:
     write(cluster, topic, 3000, compression_type=codec)
     async with Consumer(topic, bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as c:
         found = await read(c, 3000)
@@ -592,7 +593,7 @@ async def test_codecs_of_librdkafka(cluster: LocalCluster, topic: str, codec: st
         assert [r.offset for r in found if r.partition == partition] == list(range(1000))
 
 
-async def test_read_committed(cluster: LocalCluster, topic: str) -> None:
+async def test_read_committed(cluster: Cluster, topic: str) -> None:
     producer = OtherProducer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"x-{topic}"})
     producer.init_transactions(30)
     for first, end in ((0, "commit"), (10, "abort"), (20, "commit")):
@@ -612,7 +613,7 @@ async def test_read_committed(cluster: LocalCluster, topic: str) -> None:
 
 
 @pytest.mark.row(126)
-async def test_a_run_keeps_the_order_of_keys_and_ends_by_a_signal(cluster: LocalCluster, topic: str) -> None:
+async def test_a_run_keeps_the_order_of_keys_and_ends_by_a_signal(cluster: Cluster, topic: str) -> None:
     write(cluster, topic, 600)
     handled: dict[Any, list[int]] = {}
     running, most = 0, 0
@@ -651,7 +652,7 @@ async def test_a_run_keeps_the_order_of_keys_and_ends_by_a_signal(cluster: Local
 
 @pytest.mark.row(126)
 async def test_a_run_ends_with_the_handlers_error_and_commits_nothing_behind_it(
-    cluster: LocalCluster, topic: str
+    cluster: Cluster, topic: str
 ) -> None:
     write(cluster, topic, 30)
 

@@ -12,38 +12,39 @@ from aiokafka import AIOKafkaConsumer
 
 import rookery.sync
 from rookery import Consumer, Producer, Record, TopicPartition, WakeupError
-from tests.cluster.local import LocalCluster, local_cluster
+from rookery.testing import Cluster
 
 numbers = count(1)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(
-        1,
-        group__initial__rebalance__delay__ms="0",
-        group__consumer__heartbeat__interval__ms="200",
-        group__consumer__min__heartbeat__interval__ms="100",
-        group__consumer__assignment__interval__ms="0",
-        transaction__state__log__num__partitions="1",
+def cluster() -> Iterator[Cluster]:
+    with Cluster(
+        nodes=1,
+        config={
+            "group.consumer.heartbeat.interval.ms": "200",
+            "group.consumer.min.heartbeat.interval.ms": "100",
+            "group.consumer.assignment.interval.ms": "0",
+            "transaction.state.log.num.partitions": "1",
+        },
     ) as running:
         yield running
 
 
 @pytest.fixture
-def topic(cluster: LocalCluster) -> str:
+def topic(cluster: Cluster) -> str:
     name = f"with-others-{next(numbers)}"
     cluster.create_topic(name, 3)
     return name
 
 
 @pytest.fixture
-def output(cluster: LocalCluster, topic: str) -> str:
+def output(cluster: Cluster, topic: str) -> str:
     cluster.create_topic(f"{topic}-out", 1)
     return f"{topic}-out"
 
 
-async def write(cluster: LocalCluster, topic: str, amount: int, first: int = 0) -> None:
+async def write(cluster: Cluster, topic: str, amount: int, first: int = 0) -> None:
     async with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         for n in range(first, first + amount):
             await producer.send(topic, b"%d" % n, key=b"key-%d" % n)
@@ -64,7 +65,7 @@ def values(records: list[Record[Any, Any]]) -> list[int]:
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 async def test_exactly_once_from_topic_to_topic(
-    cluster: LocalCluster, topic: str, output: str, protocol: str
+    cluster: Cluster, topic: str, output: str, protocol: str
 ) -> None:
     """Every third transaction fails and is done again; a new pair of clients takes over in the middle."""
     await write(cluster, topic, 300)
@@ -96,7 +97,7 @@ async def test_exactly_once_from_topic_to_topic(
 
 
 @pytest.mark.row(94, 125)
-def test_the_blocking_face_in_threads_of_one_group(cluster: LocalCluster, topic: str) -> None:
+def test_the_blocking_face_in_threads_of_one_group(cluster: Cluster, topic: str) -> None:
     """One consumer per thread: together they read everything once."""
     asyncio.run(write(cluster, topic, 300))
     found: list[Record[Any, Any]] = []
@@ -127,7 +128,7 @@ def test_the_blocking_face_in_threads_of_one_group(cluster: LocalCluster, topic:
     assert values(found) == list(range(300))
 
 
-def test_the_blocking_face_iterates_and_is_woken(cluster: LocalCluster, topic: str) -> None:
+def test_the_blocking_face_iterates_and_is_woken(cluster: Cluster, topic: str) -> None:
     asyncio.run(write(cluster, topic, 30))
     with rookery.sync.Consumer(
         topic, bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest"
@@ -148,7 +149,7 @@ def test_the_blocking_face_iterates_and_is_woken(cluster: LocalCluster, topic: s
             consumer.getmany(timeout_ms=30_000)
 
 
-async def test_mixed_group_with_aiokafka(cluster: LocalCluster, topic: str) -> None:
+async def test_mixed_group_with_aiokafka(cluster: Cluster, topic: str) -> None:
     await write(cluster, topic, 300)
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap, "group_id": f"g-{topic}"}
     options |= {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 200}
@@ -190,7 +191,7 @@ async def test_mixed_group_with_aiokafka(cluster: LocalCluster, topic: str) -> N
     ids=["consumer", "classic", "cooperative"],
 )
 async def test_a_subscription_grows_shrinks_ends_and_begins_again(
-    cluster: LocalCluster, topic: str, output: str, options: dict[str, Any]
+    cluster: Cluster, topic: str, output: str, options: dict[str, Any]
 ) -> None:
     await write(cluster, topic, 5)
     await write(cluster, output, 5)

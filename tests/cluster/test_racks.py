@@ -10,6 +10,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as PythonPartition
 
+from rookery.sync import Consumer as OwnConsumer
+from rookery.sync import TopicPartition as OwnPartition
 from tests.cluster.local import LocalCluster, local_cluster, wait_for
 
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
@@ -106,12 +108,77 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: LocalCluster, co
     assert bytes_out(cluster, leader, "spread") == before
 
 
-def sent_on(cluster: LocalCluster, consumer: Consumer, partition: int) -> bool:
+@pytest.mark.row(73)
+def test_our_own_consumer_does_so_too(cluster: LocalCluster) -> None:
+    cluster.create_topic("own", 6, 2)
+    cluster.wait_in_sync("own", 6, replicas=2)
+    partition, leader = far_partition(cluster, "own")
+    place = OwnPartition("own", partition)
+    with OwnConsumer(bootstrap_servers=cluster.bootstrap, client_rack="b", auto_offset_reset="latest") as reader:
+        reader.assign([place])
+        reader.position(place)
+
+        def comes_from_near(value: str) -> bool:
+            before = bytes_out(cluster, NEAR, "own")
+            send(cluster, "own", partition, value)
+            (record,) = reader.getmany(timeout_ms=int(PATIENCE_S * 1000))
+            assert record.value == value.encode()
+            return bytes_out(cluster, NEAR, "own") > before
+
+        wait_for(lambda: comes_from_near("probe"), "the consumer to read from the follower", PATIENCE_S)
+        before = bytes_out(cluster, leader, "own")
+        assert all(comes_from_near(f"own {number}") for number in range(5))
+        assert bytes_out(cluster, leader, "own") == before
+
+
+def sent_on(cluster: LocalCluster, consumer: Consumer, partition: int, topic: str = "spread") -> bool:
     """Write and read one more record; whether the follower gave it."""
-    before = bytes_out(cluster, NEAR, "spread")
-    send(cluster, "spread", partition, "probe")
+    before = bytes_out(cluster, NEAR, topic)
+    send(cluster, topic, partition, "probe")
     receive(consumer, "probe")
-    return bytes_out(cluster, NEAR, "spread") > before
+    return bytes_out(cluster, NEAR, topic) > before
+
+
+@pytest.mark.row(73, 135)
+@pytest.mark.invariant("T9", "T10")
+def test_a_follower_serves_read_committed(cluster: LocalCluster) -> None:
+    """What was aborted, what is open and what lies behind it is hidden by the replica in the consumer's rack, too."""
+    topic = "decided"
+    cluster.create_topic(topic, 6, 2)
+    cluster.wait_in_sync(topic, 6, replicas=2)
+    partition, leader = far_partition(cluster, topic)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "far", "log_level": 0})
+    producer.init_transactions(PATIENCE_S)
+
+    def begin(*values: str) -> None:
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value, partition=partition)
+        assert producer.flush(PATIENCE_S) == 0
+
+    reader = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap, "group.id": "committed", "client.rack": "b", "log_level": 0,
+            "enable.auto.commit": False, "isolation.level": "read_committed",
+        }
+    )  # fmt: skip
+    reader.assign([TopicPartition(topic, partition, 0)])
+    wait_for(lambda: sent_on(cluster, reader, partition, topic), "the consumer to read from the follower", PATIENCE_S)
+    before = bytes_out(cluster, leader, topic)
+    begin("first", "second")
+    producer.commit_transaction(PATIENCE_S)
+    begin("aborted")
+    producer.abort_transaction(PATIENCE_S)
+    begin("third")
+    producer.commit_transaction(PATIENCE_S)
+    receive(reader, "first", "second", "third")
+    begin("open")
+    send(cluster, topic, partition, "behind it")
+    assert reader.poll(1.0) is None
+    producer.commit_transaction(PATIENCE_S)
+    receive(reader, "open", "behind it")
+    assert bytes_out(cluster, leader, topic) == before, "the leader served it"
+    reader.close()
 
 
 @pytest.mark.row(71, 72, 77)

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import ssl
 import stat
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
@@ -31,6 +33,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from rookery.client.local import launcher
 from rookery.client.local.cluster_file import SECURITY_FOLDER
+from rookery.client.local.security import LocalSecurity
 from rookery.core.config.properties import read_properties
 from tests.cluster.local import wait_for
 
@@ -191,6 +194,7 @@ def test_commands_take_both_files(cluster: Secure) -> None:
     assert refused.returncode != 0
 
 
+@pytest.mark.attack(55, 60)
 def test_files_with_secrets_are_for_their_owner_and_logs_have_none(cluster: Secure) -> None:
     private = [
         cluster.folder / "client.properties",
@@ -208,6 +212,7 @@ def test_files_with_secrets_are_for_their_owner_and_logs_have_none(cluster: Secu
             assert secret not in text.read_text(), text
 
 
+@pytest.mark.attack(54)
 def test_options_do_not_show_secrets(cluster: Secure) -> None:
     admin = AdminClient(cluster.librdkafka())
     resource = ConfigResource(ConfigResource.Type.BROKER, "1")
@@ -254,43 +259,66 @@ def test_a_store_that_cannot_be_read_is_refused(cluster: Secure) -> None:
         admin.incremental_alter_configs([resource])[resource].result(30)
 
 
-def reloaded(log: Path) -> bool:
-    return "tls.reloaded" in log.read_text()
+def shown(address: str) -> str:
+    """The certificate that a listener shows to the next client."""
+    host, _, port = address.rpartition(":")
+    return ssl.get_server_certificate((host, int(port)), timeout=10)
+
+
+def shows(address: str, file: Path) -> bool:
+    return shown(address).strip() in file.read_text()
+
+
+def names_file(admin: AdminClient, node: int, file: Path) -> None:
+    option = ConfigEntry(
+        "listener.name.sasl_ssl.ssl.keystore.location", str(file), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(node), incremental_configs=[option])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def controller_reloaded(log: Path) -> bool:
+    return any("tls.reloaded" in line and "CONTROLLER" in line for line in log.read_text().splitlines())
 
 
 @pytest.mark.row(149)
 def test_certificates_of_all_nodes_are_exchanged_under_load(cluster: Secure) -> None:
+    """Those of clients and brokers by AlterConfigs, those of controllers by their files."""
     outcomes: list[object] = []
-    producer = Producer({**cluster.librdkafka(), "acks": "all"})
+    producer = Producer({**cluster.librdkafka(), "acks": "all", "retries": 0, "connections.max.idle.ms": 1000})
+    stop = Event()
 
-    def send(count: int) -> None:
-        for number in range(count):
-            producer.produce(TOPIC, str(number).encode(), on_delivery=lambda error, _: outcomes.append(error))
+    def send() -> None:
+        while not stop.is_set():
+            producer.produce(TOPIC, b"under load", on_delivery=lambda error, _: outcomes.append(error))
             producer.poll(0.005)
 
-    admin = AdminClient(cluster.librdkafka())
-    for node in cluster.file.nodes:
-        send(50)
-        own = cluster.folder / SECURITY_FOLDER / f"node-{node.id}.pem"
-        copy = own.with_name(f"node-{node.id}-again.pem")
-        copy.write_bytes(own.read_bytes())
-        copy.chmod(0o600)
-        resource = ConfigResource(
-            ConfigResource.Type.BROKER,
-            str(node.id),
-            incremental_configs=[
-                ConfigEntry(
-                    "listener.name.sasl_ssl.ssl.keystore.location",
-                    str(copy),
-                    incremental_operation=AlterConfigOpType.SET,
-                )
-            ],
-        )
-        admin.incremental_alter_configs([resource])[resource].result(30)
-        wait_for(partial(reloaded, Path(node.data) / "node.log"), f"node {node.id} to read its certificate again")
-        send(50)
+    sending = Thread(target=send)
+    sending.start()
+    try:
+        admin, security = AdminClient(cluster.librdkafka()), LocalSecurity(cluster.folder)
+        for node, address in zip(cluster.file.nodes, cluster.file.bootstrap.split(","), strict=True):
+            fresh = security.certificate(node.id).with_name(f"node-{node.id}-again.pem")
+            security._ensure(fresh, "localhost", f"node-{node.id}")
+            assert not shows(address, fresh)
+            names_file(admin, node.id, fresh)
+            wait_for(partial(shows, address, fresh), f"node {node.id} to show its new certificate")
+        for node in cluster.file.nodes:
+            fresh = security.certificate(node.id).with_name(f"node-{node.id}-again.pem")
+            fresh.with_suffix(".copy").write_bytes(fresh.read_bytes())
+            fresh.with_suffix(".copy").chmod(0o600)
+            fresh.with_suffix(".copy").replace(security.certificate(node.id))
+        for node in cluster.file.nodes:
+            log = Path(node.data) / "node.log"
+            wait_for(partial(controller_reloaded, log), f"controller {node.id} to read its file again")
+        config = ["--command-config", str(cluster.folder / "client.properties")]
+        assert rookery("topic", "create", "made-after-the-exchange", *config).returncode == 0
+    finally:
+        stop.set()
+        sending.join()
     producer.flush(30)
-    assert outcomes == [None] * 300
+    assert len(outcomes) > 100
+    assert outcomes == [None] * len(outcomes)
 
 
 def test_a_second_start_is_secure_too_and_a_plain_cluster_is_not_made_secure(cluster: Secure, tmp_path: Path) -> None:

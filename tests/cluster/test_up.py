@@ -93,6 +93,7 @@ def test_health_pages(cluster: LocalCluster) -> None:
     assert cluster.metric(1, "kafka_controller_kafkacontroller_activecontrollercount") == 1
 
 
+@pytest.mark.row(182)
 def test_what_nodes_recorded_and_the_path_of_a_record(cluster: LocalCluster) -> None:
     at = ["--bootstrap", cluster.bootstrap]
     rookery("topic", "create", "traced", *at)
@@ -118,6 +119,35 @@ def test_what_nodes_recorded_and_the_path_of_a_record(cluster: LocalCluster) -> 
     finally:
         follow.kill()
         follow.communicate()
+
+
+@pytest.mark.row(185)
+def test_the_terminal_shows_the_core_metrics(cluster: LocalCluster) -> None:
+    at = ["--bootstrap", cluster.bootstrap]
+    rookery("topic", "create", "measured", *at)
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "rookery.client.cli", "cluster", "watch", "--metrics", "-o", "jsonl", *at],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert watch.stdout is not None
+        assert json.loads(watch.stdout.readline())["node"] == 1, "it has had its first look"
+        rookery("produce", "measured", *at, stdin="1\n2\n3\n")
+        counted = 0.0
+        while not counted:
+            row = json.loads(watch.stdout.readline())
+            assert row["leaders"] > 0
+            counted = row["messages-in/s"]
+        assert 0 < counted <= 3.5, "three records in about a second; not counted twice"
+        assert row["MB-in/s"] >= 0
+    finally:
+        watch.kill()
+        watch.communicate()
+    printed = rookery("cluster", "watch", "--metrics", "-n", "1", "--interval", "0.2", *at).stdout
+    clock, head, one, both = printed.splitlines()
+    assert clock.count(":") == 2
+    assert head.split()[:4] == ["NODE", "MESSAGES-IN/S", "MB-IN/S", "MB-OUT/S"]
+    assert (one.split()[0], both.split()[0]) == ("1", "all")
 
 
 @pytest.mark.row(186)

@@ -131,10 +131,39 @@ def kafka_python(bootstrap: str, group: str, topic: str, options: dict[str, Any]
     consumer.close()
 
 
+def rookery(bootstrap: str, group: str, topic: str, options: dict[str, Any], stop: threading.Event) -> None:
+    """Our own client, among those of others."""
+    from rookery import Consumer
+
+    given: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": METADATA_MS}
+    given |= {"group_id": group, "auto_commit_interval_ms": 500, "group_instance_id": options.get("instance")}
+    if options.get("protocol") == "consumer":
+        given |= {"group_protocol": "consumer", "group_remote_assignor": options.get("strategy")}
+    else:
+        given |= {"session_timeout_ms": options.get("session_ms", SESSION_MS), "heartbeat_interval_ms": HEARTBEAT_MS}
+        given["partition_assignment_strategy"] = options.get("strategy", "range")
+
+    async def main() -> None:
+        output = Output()
+        async with Consumer(bootstrap_servers=bootstrap, **given) as consumer:
+            if topic.startswith("^"):
+                consumer.subscribe(pattern=topic)
+            else:
+                consumer.subscribe(topic)
+            while not stop.is_set():
+                records = await consumer.getmany(timeout_ms=POLL_MS)
+                output.assigned(consumer.assignment)
+                for record in records:
+                    output.record(record.topic, record.partition, record.offset, record.value)
+
+    asyncio.run(main())
+
+
 CLIENTS: dict[str, Callable[[str, str, str, dict[str, Any], threading.Event], None]] = {
     "confluent": confluent,
     "aiokafka": aiokafka,
     "kafka-python": kafka_python,
+    "rookery": rookery,
 }
 
 

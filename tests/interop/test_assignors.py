@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rookery.broker.groups.assignors.spec import GroupSpec, MemberSpec
-from rookery.broker.groups.consumer.member import Place, Places, by_topic
+from rookery.broker.groups.consumer.member import TopicIdPartition, TopicIdPartitions, by_topic
 from rookery.broker.groups.consumer.target import ASSIGNORS
 from tests.interop.kafka import jars
 
@@ -31,7 +31,7 @@ class KafkasAssignors:
     def close(self) -> None:
         self._process.communicate(timeout=30)
 
-    def assign(self, name: str, spec: GroupSpec) -> tuple[list[UUID], dict[str, Places]]:
+    def assign(self, name: str, spec: GroupSpec) -> tuple[list[UUID], dict[str, TopicIdPartitions]]:
         if self._process.stdin is None or self._process.stdout is None:
             raise RuntimeError("the JVM was started without pipes")
         topics = ",".join(f"{id.hex}={count}" for id, count in spec.topics.items())
@@ -48,7 +48,7 @@ class KafkasAssignors:
         for answer in answers:
             id, _, text = answer.partition("|")
             given[id] = frozenset(
-                Place(UUID(entry[:32]), int(number))
+                TopicIdPartition(UUID(entry[:32]), int(number))
                 for entry in text.split(";")
                 if entry
                 for number in entry[33:].split(".")
@@ -83,7 +83,7 @@ def _spec(
     topics: dict[UUID, int],
     members: dict[str, str | None],
     chosen: Sequence[frozenset[UUID]],
-    before: dict[str, Places],
+    before: dict[str, TopicIdPartitions],
 ) -> GroupSpec:
     wanted = frozenset[UUID]().union(*chosen)
     return GroupSpec(
@@ -105,7 +105,7 @@ def test_equal_to_kafkas(kafka: KafkasAssignors, name: str) -> None:
         case: tuple[bool, dict[UUID, int], list[tuple[dict[str, str | None], list[frozenset[UUID]]]]],
     ) -> None:
         same, topics, rounds = case
-        before: dict[str, Places] = {}
+        before: dict[str, TopicIdPartitions] = {}
         for members, chosen in rounds:
             spec = _spec(same, topics, members, chosen, before)
             order, theirs = kafka.assign(name, spec)

@@ -1,6 +1,7 @@
 """Groups of the consumer protocol with real clients: they join, leave, crash and return while topics change."""
 
 import asyncio
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.interop.java import toolchain
 
 CLIENTS = ("java", "confluent", "franz-go")
 SESSION_S = 6.0
+SILENT = "no heartbeat within the session timeout"
 STREAMS = Path(__file__).parent / "streams"
 
 
@@ -57,7 +59,7 @@ def kind_of(cluster: LocalCluster, group: str) -> tuple[str, str]:
 
 @pytest.mark.row(87, 90, 107)
 @pytest.mark.invariant("G7", "G13")
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", [*CLIENTS, "rookery"])
 def test_members_join_leave_and_crash(cluster: LocalCluster, client: str) -> None:
     topic = group = f"shared-{client}"
     cluster.create_topic(topic, 6)
@@ -76,6 +78,20 @@ def test_members_join_leave_and_crash(cluster: LocalCluster, client: str) -> Non
         wait_for_shares(group_of, [6], 3 * SESSION_S)
         produce(cluster, topic, 6, "second")
         wait_for(lambda: len([1 for *_, text in group_of[0].records if text == "second"]) == 6, "what came later")
+    if not needs.aimed_at_kafka():
+        wait_for(lambda: is_recorded(cluster, group), "the events of the node")
+
+
+def is_recorded(cluster: LocalCluster, group: str) -> bool:
+    """Three members joined, one left, one was removed; what moved when the second came, and how long that took."""
+    page = json.loads(cluster.http(1, f"/events?event=group.rebalance&group={group}&limit=1000"))
+    found = [event["fields"] for event in page["events"]]
+    members = [(fields["what"], fields["why"]) for fields in found if fields["member"]]
+    joined = [why for what, why in members if what == "joined"]
+    removed = [why for what, why in members if what == "removed"]
+    moved = [fields["moved"] for fields in found if fields["what"] == "assigned"]
+    took = [fields["ms"] for fields in found if fields["what"] == "stable"]
+    return len(joined) == 3 and removed[:2] == ["left", SILENT] and 3 in moved and min(took, default=-1) >= 0
 
 
 @pytest.mark.row(88, 95)
@@ -123,13 +139,14 @@ async def stays_for(cluster: LocalCluster, group: str, session_ms: int) -> None:
 @pytest.mark.row(95)
 def test_a_rolling_restart_of_all_members(cluster: LocalCluster) -> None:
     topic = group = "rolling"
-    cluster.create_topic(topic, 6)
-    with members(*(member(client, cluster, group, topic) for client in CLIENTS)) as group_of:
-        wait_for_shares(group_of, [2, 2, 2])
-        for client in CLIENTS:
+    cluster.create_topic(topic, 8)
+    everybody = [*CLIENTS, "rookery"]
+    with members(*(member(client, cluster, group, topic) for client in everybody)) as group_of:
+        wait_for_shares(group_of, [2, 2, 2, 2])
+        for client in everybody:
             group_of.pop(0).stop()
             group_of.append(member(client, cluster, group, topic))
-            wait_for_shares(group_of, [2, 2, 2])
+            wait_for_shares(group_of, [2, 2, 2, 2])
 
 
 @pytest.mark.row(90, 95)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from rookery.broker.groups.consumer.regex import compiled
+from rookery.core.errors import InvalidRegularExpressionError
 from tests.cluster.local import LocalCluster, wait_for
 from tests.interop.aim import aimed_cluster
 from tests.interop.group_members import members, start, wait_for_shares
@@ -71,7 +73,8 @@ def test_a_group_from_its_first_member_to_its_deletion(
         for words in ((), ("--group-type", protocol), ("--protocol", "consumer"), ("--consumer",)):
             found = [row for row in table(tool("kafka-groups", "--list", *words)) if row["GROUP"] == protocol]
             assert found == [listed], words
-        assert protocol not in tool("kafka-groups", "--list", "--share").split()
+        for kind in ("--share", "--streams"):
+            assert protocol not in tool("kafka-groups", "--list", kind).split()
         (member,) = rows("--describe", "--group", protocol, "--members", "--verbose")
         assert member["HOST"] == "/127.0.0.1"
         assert member["#PARTITIONS"] == "2"
@@ -84,6 +87,8 @@ def test_a_group_from_its_first_member_to_its_deletion(
         (offsets, _) = rows("--describe", "--group", protocol, "--offsets", "--verbose")
         assert (offsets["LOG-END-OFFSET"], offsets["CONSUMER-ID"]) == ("10", member["CONSUMER-ID"])
         assert [each["TOPIC"] for each in rows("--describe", "--all-groups")] == ["t", "t"]
+        assert [each["#PARTITIONS"] for each in rows("--describe", "--all-groups", "--members")] == ["2"]
+        assert [each["STATE"] for each in rows("--describe", "--all-groups", "--state")] == ["Stable"]
         only.stop()
     lags = rows("--describe", "--group", protocol)
     assert [(row["PARTITION"], row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"]) for row in lags] == [
@@ -103,6 +108,8 @@ def test_a_group_from_its_first_member_to_its_deletion(
     assert reset(*topic, "--to-datetime", "2023-11-14T22:13:27.000", "--execute") == ["7", "7"]
     assert reset(*topic, "--by-duration", "P20000D", "--execute") == ["0", "0"]
     assert reset(*topic, "--to-latest", "--dry-run") == ["10", "10"]
+    everywhere = table(groups("--reset-offsets", "--all-groups", "--all-topics", "--to-earliest", "--dry-run"))
+    assert [row["NEW-OFFSET"] for row in everywhere if row["GROUP"] == protocol] == ["0", "0"]
     plan = tmp_path / "plan.csv"
     plan.write_text(groups("--reset-offsets", "--group", protocol, *topic, "--shift-by", "3", "--export", "--dry-run"))
     assert sorted(plan.read_text().split()) == ["t,0,3", "t,1,3"]
@@ -112,6 +119,18 @@ def test_a_group_from_its_first_member_to_its_deletion(
     assert [row["PARTITION"] for row in rows("--describe", "--group", protocol)] == ["1"]
     assert "successful" in groups("--delete", "--group", protocol)
     assert protocol not in groups("--list").split()
+
+
+@pytest.mark.parametrize("regex", ["t.*", r"^orders-\d+$", "(?i)T", "(?P<name>t)", "(", "t(?=x)", r"(t)\1", "t**"])
+def test_regular_expressions_are_those_of_kafka(tool: Tool, regex: str) -> None:
+    """The tool asks RE2/J, which Kafka's brokers use, and not the broker."""
+    said = tool("kafka-consumer-groups", "--validate-regex", regex)
+    try:
+        compiled(regex)
+    except InvalidRegularExpressionError:
+        assert f"`{regex}` is invalid" in said
+    else:
+        assert f"`{regex}` is valid" in said
 
 
 def test_options_of_a_group(tool: Tool) -> None:

@@ -30,6 +30,8 @@ from tests.interop.java import toolchain
 OFFSETS = "__consumer_offsets"
 OFFSETS_PARTITIONS = 6
 SESSION_S = 6.0
+NEW_PROTOCOL = ("java", "confluent", "franz-go")
+"""Clients with `group.protocol=consumer`."""
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,8 @@ def cluster() -> Iterator[LocalCluster]:
         broker__session__timeout__ms="3000",
         broker__heartbeat__interval__ms="500",
         group__initial__rebalance__delay__ms="300",
+        group__consumer__heartbeat__interval__ms="500",
+        group__consumer__min__heartbeat__interval__ms="500",
         offsets__topic__num__partitions=str(OFFSETS_PARTITIONS),
         rookery__group__lag__interval__ms="500",
         auto__leader__rebalance__enable="false",  # no coordinator moves but where a test has it move
@@ -168,16 +172,16 @@ def test_twenty_members_share_a_hundred_partitions(cluster: LocalCluster, strate
 @pytest.mark.invariant("G2")
 def test_all_clients_share_one_group(cluster: LocalCluster) -> None:
     """The range strategy is the one they all speak. With more members than partitions, some idle."""
-    cluster.create_topic("mixed", 4, 3)
-    kinds = ["confluent", "aiokafka", "kafka-python", "java"]
+    cluster.create_topic("mixed", 5, 3)
+    kinds = ["confluent", "aiokafka", "kafka-python", "java", "rookery"]
     with members(*(start(kind, cluster.bootstrap, "mixed", "mixed") for kind in kinds)) as group:
-        wait_for_shares(group, [1, 1, 1, 1], 90)
-        produce(cluster, "mixed", 400, 4)
+        wait_for_shares(group, [1, 1, 1, 1, 1], 90)
+        produce(cluster, "mixed", 400, 5)
         wait_for(lambda: len({record for one in group for record in one.records}) == 400, "400 records")
         group.append(start("confluent", cluster.bootstrap, "mixed", "mixed"))
-        wait_for_shares(group, [0, 1, 1, 1, 1], 60)
+        wait_for_shares(group, [0, 1, 1, 1, 1, 1], 60)
         group[3].stop()
-        wait_for_shares([*group[:3], group[4]], [1, 1, 1, 1], 60)
+        wait_for_shares([*group[:3], *group[4:]], [1, 1, 1, 1, 1], 60)
 
 
 @pytest.mark.row(98, 99, 107)
@@ -238,6 +242,29 @@ def test_commits_survive_the_coordinators_death_and_a_full_restart(cluster: Loca
     cluster.up()
     assert committed(cluster, group, "durable", 3) == [newest] * 3
     cluster.wait_in_sync(OFFSETS, OFFSETS_PARTITIONS)
+
+
+@pytest.mark.row(90, 101)
+@pytest.mark.invariant("G5", "G7")
+def test_members_of_the_consumer_protocol_outlive_their_coordinator(cluster: LocalCluster) -> None:
+    """They keep what they have and read on. The next coordinator knows them, and assigns when another one joins."""
+    topic = group = "outlive"
+    cluster.create_topic(topic, 6, 3)
+    started = (start(client, cluster.bootstrap, group, topic, protocol="consumer") for client in NEW_PROTOCOL)
+    with members(*started) as everyone:
+        wait_for_shares(everyone, [2, 2, 2], 60)
+        cluster.wait_in_sync(OFFSETS, OFFSETS_PARTITIONS)
+        had = [sorted(member.assigned) for member in everyone]
+        cluster.kill(coordinator(cluster, group))
+        try:
+            produce(cluster, topic, 60, 6)
+            wait_for(lambda: [len(member.records) for member in everyone] == [20, 20, 20], "each to read its share", 60)
+            assert [sorted(member.assigned) for member in everyone] == had
+            everyone.append(start("confluent", cluster.bootstrap, group, topic, protocol="consumer"))
+            wait_for_shares(everyone, [1, 1, 2, 2], 60)
+        finally:
+            cluster.up()
+            cluster.wait_in_sync(OFFSETS, OFFSETS_PARTITIONS)
 
 
 @pytest.mark.invariant("G3", "G5")

@@ -1,16 +1,41 @@
-"""Kafka's own broker writes the same records about groups, byte for byte."""
+"""Kafka's own broker serves the same versions, and writes the same records about groups, byte for byte."""
 
-from pathlib import Path
+import asyncio
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from rookery.broker.groups.consumer.records import ConsumerRecord, Kind
 from rookery.broker.groups.records import GroupRecord, OffsetRecord, decode, encode
+from rookery.core.net.connection import Connection
 from tests.cluster.local import wait_for
 from tests.interop.kafka.server import KafkaServer
+from tests.tidy.pages import handlers
 
 OFFSETS = "__consumer_offsets"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    started = KafkaServer(tmp_path_factory.mktemp("kafka"))
+    started.start()
+    yield started
+    started.stop()
+
+
+async def versions(bootstrap: str) -> dict[int, tuple[int, int]]:
+    """What a broker says to serve, by API key."""
+    host, _, port = bootstrap.rpartition(":")
+    connection = await Connection.open(host, int(port), client_id="asks")
+    connection.close()
+    return connection.versions
+
+
+def test_no_served_range_is_older_than_kafkas(server: KafkaServer) -> None:
+    theirs = asyncio.run(versions(server.bootstrap))
+    ours = {served.api.key: (served.lowest_advertised, served.max) for served in handlers()}
+    assert ours == {key: theirs.get(key) for key in ours}
 
 
 def stored(bootstrap: str) -> list[tuple[bytes, bytes | None]]:
@@ -55,14 +80,9 @@ def use_a_group(bootstrap: str) -> None:
 
 
 @pytest.mark.row(103)
-def test_kafkas_records_are_ours_byte_for_byte(tmp_path: Path) -> None:
-    server = KafkaServer(tmp_path)
-    server.start()
-    try:
-        use_a_group(server.bootstrap)
-        theirs = stored(server.bootstrap)
-    finally:
-        server.stop()
+def test_kafkas_records_are_ours_byte_for_byte(server: KafkaServer) -> None:
+    use_a_group(server.bootstrap)
+    theirs = stored(server.bootstrap)
     kinds: set[str | Kind] = set()
     for key, value in theirs:
         record = decode(key, value)

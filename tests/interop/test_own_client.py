@@ -17,8 +17,11 @@ from rookery import (
     ProducerFencedError,
     Record,
     TopicPartition,
+    sync,
 )
+from rookery.client.admin.types import TopicDescription
 from rookery.client.cli.__main__ import main
+from rookery.core.errors import UnknownTopicOrPartitionError
 from tests.cluster.local import local_cluster
 from tests.interop.kafka.server import KafkaServer
 
@@ -68,6 +71,85 @@ async def read(consumer: Consumer, count: int) -> list[Record[Any, Any]]:
         while len(found) < count:
             found += await consumer.getmany(max_records=count - len(found))
     return found
+
+
+async def test_the_calls_that_programs_are_written_with(server: Server) -> None:
+    """The quick start, call by call."""
+    servers = server.bootstrap
+    async with Admin(bootstrap_servers=servers) as a:
+        await a.create_topic("t", partitions=3, replication_factor=1, config={"retention.ms": "60000"})
+    async with Producer(bootstrap_servers=servers, acks="all", linger_ms=5) as p:
+        meta = await p.send("t", b"value", key=b"k", headers=[("h", b"1")])
+        place = await meta
+        assert (place.topic, place.offset) == ("t", 0)
+    async with Producer(bootstrap_servers=servers, transactional_id="contract") as p, p.transaction():
+        await p.send("t", b"second", key=b"k")
+    async with Consumer("t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as c:
+        async for record in c:
+            assert (record.topic, record.partition, record.offset) == ("t", place.partition, 0)
+            assert (record.key, record.value, list(record.headers)) == (b"k", b"value", [("h", b"1")])
+            assert record.timestamp == place.timestamp
+            break
+        async with asyncio.timeout(WAIT_S):
+            while not (batch := await c.getmany(timeout_ms=1000, max_records=500)):
+                pass
+        assert [each.value for each in batch] == [b"second"]
+        assert await c.getmany(timeout_ms=1) == []
+        await c.commit()
+        await c.commit({TopicPartition("t", place.partition): 17})
+        assert (await c.committed())[TopicPartition("t", place.partition)] == OffsetAndMetadata(17)
+
+
+def test_the_same_calls_without_asyncio(server: Server) -> None:
+    servers = server.bootstrap
+    with sync.Admin(bootstrap_servers=servers) as a:
+        a.create_topic("plain", partitions=1)
+    with sync.Producer(bootstrap_servers=servers, acks="all", linger_ms=5) as p:
+        assert p.send("plain", b"value", key=b"k", headers=[("h", b"1")]).result().offset == 0
+    with sync.Consumer("plain", bootstrap_servers=servers, group_id="plain", auto_offset_reset="earliest") as c:
+        for record in c:
+            assert (record.offset, record.key, record.value) == (0, b"k", b"value")
+            break
+        assert c.getmany(timeout_ms=1, max_records=500) == []
+        c.commit()
+        found = c.committed()[TopicPartition("plain", 0)]
+        assert found is not None
+        assert found.offset == 1
+
+
+async def test_poison_records_a_parallel_run_and_commits_in_the_background(server: Server) -> None:
+    await server.create("poison", "poison-dead", partitions=2)
+    async with server.producer() as producer:
+        for number in range(40):
+            await producer.send("poison", b"x" if number == 7 else b"%d" % number, key=b"%d" % (number % 5))
+    seen: dict[bytes, list[int]] = {}
+    told: list[Any] = []
+    async with server.consumer(
+        "poison",
+        group_id="poison",
+        value_deserializer="json",
+        on_deserialize_error="dead-letter",
+        dead_letter_topic="poison-dead",
+        enable_auto_commit=False,
+    ) as consumer:
+        enough = asyncio.Event()
+
+        async def handle(record: Record[Any, Any]) -> None:
+            seen.setdefault(record.key, []).append(record.value)
+            if sum(map(len, seen.values())) == 39:
+                enough.set()
+
+        running = asyncio.create_task(consumer.run(handle, concurrency=4, handle_signals=False))
+        async with asyncio.timeout(WAIT_S):
+            await enough.wait()
+        running.cancel()
+        await asyncio.wait((running,))
+        await consumer.commit_async(callback=lambda offsets, error: told.append(error))
+        assert sum(each.offset for each in (await consumer.committed()).values() if each is not None) == 40
+    assert told == [None]
+    assert seen == {b"%d" % key: [n for n in range(key, 40, 5) if n != 7] for key in range(5)}
+    async with server.consumer("poison-dead") as consumer:
+        assert [record.value for record in await read(consumer, 1)] == [b"x"]
 
 
 async def test_all_codecs_one_by_one_and_in_bulk(server: Server) -> None:
@@ -158,10 +240,20 @@ async def test_transactions(server: Server) -> None:
         assert (await admin.list_group_offsets("tx-group"))[place].offset == 5
 
 
+async def described_at_last(admin: Admin, topic: str) -> TopicDescription:
+    """Brokers of Apache Kafka learn of a new topic after the one that was asked."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            try:
+                return await admin.describe_topic(topic)
+            except UnknownTopicOrPartitionError:
+                await asyncio.sleep(0.05)
+
+
 async def test_admin_seeks_and_patterns(server: Server) -> None:
     async with Admin(bootstrap_servers=server.bootstrap) as admin:
         await admin.create_topic("look-a", partitions=2, config={"retention.ms": "60000000"})
-        described = await admin.describe_topic("look-a")
+        described = await described_at_last(admin, "look-a")
         assert len(described.partitions) == 2
         assert (await admin.describe_topic_config("look-a", ["retention.ms"]))["retention.ms"].value == "60000000"
         await admin.create_partitions("look-a", 3)

@@ -18,6 +18,8 @@ PAGE = ROOT / "docs" / "testing-your-code.md"
 CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "faststream[kafka]")
 PLUGINS = ("pytest", "pytest-asyncio", "pytest-xdist")
 TIMEOUT_S = 300
+TESTS = 13
+"""Of the sample project."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def _pytest(
 def test_the_plugin_serves_a_project(python: Path, tmp_path: Path) -> None:
     done = _pytest(python, tmp_path)
     assert done.returncode == 0, done.stdout[-4000:]
-    assert "9 passed" in done.stdout
+    assert f"{TESTS} passed" in done.stdout
 
 
 def test_with_several_workers_and_the_recipes_of_the_page(python: Path, tmp_path: Path) -> None:
@@ -62,15 +64,30 @@ def test_with_several_workers_and_the_recipes_of_the_page(python: Path, tmp_path
     assert recipes
     done = _pytest(python, tmp_path, "-n", "2", recipes=recipes)
     assert done.returncode == 0, done.stdout[-4000:]
-    assert f"{9 + len(recipes)} passed" in done.stdout
+    assert f"{TESTS + len(recipes)} passed" in done.stdout
 
 
 def test_a_failing_test_shows_the_timeline(python: Path, tmp_path: Path) -> None:
-    done = _pytest(python, tmp_path, "failing.py")
+    """Whoever started the cluster: the plugin, a fixture, the test itself, or a class of unittest."""
+    done = _pytest(python, tmp_path, "failing.py", "failing_unittest.py")
     assert done.returncode == 1
-    assert "rookery timeline" in done.stdout
-    assert "leader.elected topic=test_a_failover_that_fails" in done.stdout
-    assert "on purpose" in done.stdout
+    assert "4 failed" in done.stdout
+    reports = re.split(r"^_{3,} (.*) _{3,}$", done.stdout, flags=re.MULTILINE)
+    shown = dict(zip(reports[1::2], reports[2::2], strict=True))
+    assert "rookery timeline" in shown["test_a_failover_that_fails"]
+    assert "leader.elected topic=test_a_failover_that_fails" in shown["test_a_failover_that_fails"]
+    assert "topic.created topic=in-a-fixture" in shown["test_with_a_fixture_of_its_own"]
+    assert "topic.created topic=in-a-block" in shown["test_with_a_block_of_its_own"]
+    assert "stop node 1" in shown["Orders.test_it"]
+
+
+def test_unittest_alone_runs_it_too(python: Path, tmp_path: Path) -> None:
+    shutil.copytree(SAMPLE, tmp_path / "sample")
+    done = _run(tmp_path / "sample", python, "-m", "unittest", "test_unittest", "failing_unittest")
+    assert "Ran 4 tests" in done.stderr
+    assert "FAILED (failures=1)" in done.stderr
+    assert "what happened:" in done.stderr
+    assert "stop node 1" in done.stderr
 
 
 def test_nothing_is_loaded_before_a_fixture_is_used(python: Path, tmp_path: Path) -> None:

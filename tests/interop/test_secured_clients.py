@@ -6,6 +6,7 @@ Sessions last three seconds here, so whatever goes on for longer authenticates a
 import asyncio
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, time
@@ -18,10 +19,11 @@ from aiokafka.errors import KafkaConnectionError
 from aiokafka.helpers import create_ssl_context
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaProducer
 
 from rookery.client.local.security import LISTENER, LocalSecurity
 from rookery.core.config.properties import properties_text
-from rookery.core.security.jaas import OAUTHBEARER_MODULE
+from rookery.core.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 from tests.interop.go_programs import go_program
 from tests.interop.issuer import EXPIRED, FORGED, GOOD, KINDS, SECRET
 from tests.interop.secured import PASSWORDS, ROBOT, SESSION_MS, TOKENS, TOPIC, SecuredCluster, secured_cluster
@@ -109,6 +111,107 @@ def test_go_clients_say_that_the_login_failed(go: Any, mechanism: str) -> None:
     for kind in ("wrong", "unknown user"):
         assert "SASL Authentication failed" in go["kafka-go", mechanism, kind]["error"]
         assert "SASL_AUTHENTICATION_FAILED" in go["franz-go", mechanism, kind]["error"]
+
+
+# --- passwords, with the clients of other languages -----------------------------------------------------------------
+
+WRONG = "Authentication failed: invalid credentials with SASL mechanism"
+
+
+def with_password(cluster: SecuredCluster, mechanism: str, password: str) -> dict[str, Any]:
+    return cluster.librdkafka(sasl_mechanism=mechanism, sasl_username="admin", sasl_password=password)
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_librdkafka_with_a_password(cluster: SecuredCluster, mechanism: str) -> None:
+    admin = AdminClient(with_password(cluster, mechanism, cluster.password))
+    assert TOPIC in admin.list_topics(timeout=30).topics
+    errors: list[KafkaError] = []
+    config: dict[str, Any] = {**with_password(cluster, mechanism, "wrong"), "error_cb": errors.append}
+    admin = AdminClient(config)
+    begun = monotonic()
+    while not errors and monotonic() < begun + AT_ONCE_S:
+        admin.poll(0.1)
+    assert errors[0].code() == KafkaError._AUTHENTICATION
+    assert f"{WRONG} {mechanism}" in errors[0].str()
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_java_with_a_password(cluster: SecuredCluster, tools: Tools, tmp_path: Path, mechanism: str) -> None:
+    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    ends = {}
+    for password in (cluster.password, "wrong"):
+        file = tmp_path / f"{password}.properties"
+        properties = {
+            "security.protocol": LISTENER,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": cluster.authority,
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f'{module} required username="admin" password="{password}";',
+        }
+        file.write_text(properties_text(properties))
+        words = ("--bootstrap-server", cluster.bootstrap, "--command-config", str(file), "--list")
+        begun = monotonic()
+        ends[password] = tools.call("kafka-topics", *words)
+        assert monotonic() - begun < AT_ONCE_S
+    assert TOPIC in ends[cluster.password].out.split()
+    assert ends["wrong"].code != 0
+    assert f"{WRONG} {mechanism}" in ends["wrong"].out
+
+
+def failure_of(program: str) -> str:
+    """What a program that fails at once prints. A process of its own: clients that are refused leave sockets open."""
+    begun = monotonic()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert monotonic() - begun < AT_ONCE_S
+    return done.stderr
+
+
+def in_python(cluster: SecuredCluster, mechanism: str) -> dict[str, Any]:
+    return {
+        "security_protocol": LISTENER,
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "admin",
+        "sasl_plain_password": cluster.password,
+    }
+
+
+AIOKAFKA = """
+import asyncio
+from aiokafka import AIOKafkaProducer
+from aiokafka.helpers import create_ssl_context
+async def main():
+    await AIOKafkaProducer(ssl_context=create_ssl_context(cafile={authority!r}), **{options!r}).start()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+async def test_aiokafka_with_a_password(cluster: SecuredCluster, mechanism: str) -> None:
+    options = {**in_python(cluster, mechanism), "bootstrap_servers": cluster.bootstrap}
+    context = create_ssl_context(cafile=cluster.authority)
+    async with AIOKafkaProducer(ssl_context=context, **options) as producer:
+        assert (await producer.send_and_wait(TOPIC, b"of aiokafka", partition=0)).offset >= 0
+    wrong = {**options, "sasl_plain_password": "wrong"}
+    program = AIOKAFKA.format(authority=cluster.authority, options=wrong)
+    assert f"{WRONG} {mechanism}" in await asyncio.to_thread(failure_of, program)
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_kafka_python_with_a_password(cluster: SecuredCluster, mechanism: str) -> None:
+    servers = cluster.bootstrap.split(",")
+    options = {**in_python(cluster, mechanism), "bootstrap_servers": servers, "ssl_cafile": cluster.authority}
+    producer = KafkaProducer(**options)
+    assert producer.send(TOPIC, b"of kafka-python", partition=1).get(30).offset >= 0
+    producer.close()
+    wrong = {**options, "sasl_plain_password": "wrong", "bootstrap_timeout_ms": 3000}
+    failed = failure_of(f"from kafka import KafkaProducer; KafkaProducer(**{wrong!r})")
+    assert "KafkaTimeoutError" in failed, "it tries again until its own time is over"
 
 
 # --- tokens ---------------------------------------------------------------------------------------------------

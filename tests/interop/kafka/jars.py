@@ -14,6 +14,16 @@ BUILT = Path(__file__).parents[3] / "build" / "kafka"
 
 
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+OWN_HEAP = "1g"
+OWN_SETTINGS = (
+    "-server",
+    "-Xms1g",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+"""What Kafka's start script gives a server."""
 
 
 def command(program: str, *, heap: str = "256m", options: tuple[str, ...] = QUICK_START) -> list[str]:

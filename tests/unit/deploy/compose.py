@@ -22,7 +22,7 @@ def read(name: str) -> dict[str, Any]:
 def nodes(name: str) -> dict[str, dict[str, Any]]:
     """The services that are nodes of the cluster."""
     services = read(name)["services"]
-    return {service: body for service, body in services.items() if body["image"].startswith("rookery")}
+    return {service: body for service, body in services.items() if body["image"].startswith("rookery:")}
 
 
 def environment(body: dict[str, Any]) -> dict[str, str]:

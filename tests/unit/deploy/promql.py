@@ -10,6 +10,8 @@ import yaml
 from tests.unit.deploy.compose import DEPLOY
 
 DASHBOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
+OF_PIPELINES = "pipelines"
+"""The dashboard of what pipelines publish, not nodes."""
 RULES = sorted((DEPLOY / "prometheus" / "rules").glob("*.yml"))
 
 _NOT_NAMES = re.compile(
@@ -24,9 +26,11 @@ def metric_names(query: str) -> set[str]:
     return {name for name in _NAME.findall(_NOT_NAMES.sub(" ", query))} - _WORDS
 
 
-def dashboard_queries() -> Iterator[tuple[str, str]]:
-    """(where, query) of all panels and variables."""
+def dashboard_queries(*, of_pipelines: bool = False) -> Iterator[tuple[str, str]]:
+    """(where, query) of all panels and variables: of nodes, or of pipelines."""
     for path in DASHBOARDS:
+        if (path.stem == OF_PIPELINES) != of_pipelines:
+            continue
         board = json.loads(path.read_text())
         for panel in board["panels"]:
             for target in panel["targets"]:

@@ -113,3 +113,14 @@ def test_the_cluster_id_is_one(file: str) -> None:
     for body in nodes(file).values():
         text = environment(body)["CLUSTER_ID"]
         assert len(base64.urlsafe_b64decode(text + "==")) == 16
+
+
+def test_the_spark_profile_is_a_master_two_workers_and_a_pipeline_on_them() -> None:
+    services = read("compose.yaml")["services"]
+    spark = {name for name, body in services.items() if body.get("profiles") == ["spark"]}
+    assert spark == {"spark-master", "spark-worker-1", "spark-worker-2", "pipeline"}
+    assert all("lake:/data" in services[name]["volumes"] for name in spark), "checkpoint and output are shared"
+    assert services["pipeline"]["command"][-1] == "/pipelines/orders.toml"
+    text = (DEPLOY / "pipelines" / "orders.toml").read_text()
+    assert all(f"{service}:19092" in text for service in nodes("compose.yaml"))
+    assert 'master = "spark://spark-master:7077"' in text

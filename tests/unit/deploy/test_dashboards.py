@@ -31,7 +31,9 @@ def test_the_names_of_a_query(query: str, names: set[str]) -> None:
 
 
 def test_there_is_a_dashboard_for_each_concern() -> None:
-    assert {path.stem for path in DASHBOARDS} == {"cluster", "topics", "replication", "quorum", "consumers"}
+    assert {path.stem for path in DASHBOARDS} == {
+        "cluster", "topics", "replication", "quorum", "consumers", "pipelines",
+    }  # fmt: skip
 
 
 @pytest.mark.row(152)
