@@ -1,17 +1,29 @@
 """What a test asks of a cluster: over the wire, as any client would."""
 
-from collections import defaultdict
+import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from rookery.broker.groups.records import OffsetRecord, decode
 from rookery.client.admin import NewTopic, create_topic
 from rookery.client.reader import EARLIEST, LATEST, PartitionReader, offsets_at
 from rookery.core.errors import KafkaError
-from rookery.core.net.cluster import Cluster, CoordinatorKind, PartitionView, TopicView, check
+from rookery.core.net.cluster import (
+    Cluster,
+    ClusterMetadata,
+    CoordinatorKind,
+    PartitionView,
+    TopicView,
+    check,
+    metadata_of,
+    parse_bootstrap,
+)
 from rookery.core.net.connection import ConnectionLostError
+from rookery.core.net.network import Address
 from rookery.core.wire.apis.list_groups import LIST_GROUPS, ListGroupsRequest
+from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic
 from rookery.core.wire.apis.offset_fetch import (
     OFFSET_FETCH,
     OffsetFetchRequest,
@@ -54,6 +66,22 @@ async def known_to(address: str, topic: str) -> bool:
         return topic in (await cluster.refresh([topic])).topics
 
 
+def newest_view(answers: list[tuple[int, TopicView]]) -> TopicView:
+    """A topic, from what several nodes (by id) answered. One that was paused or cut off goes on naming the leader and
+    the ISR of before: of each partition the latest leader epoch counts, and for that the word of the leader itself.
+    Of a topic that was recreated, the one that most nodes know."""
+    ids = Counter(view.id for _, view in answers)
+    latest = max(ids, key=lambda topic_id: ids[topic_id])
+    newest: dict[int, tuple[tuple[int, bool], PartitionView]] = {}
+    for node_id, view in answers:
+        for index, each in view.partitions.items() if view.id == latest else ():
+            rank = (each.leader_epoch, each.leader == node_id)
+            if index not in newest or rank > newest[index][0]:
+                newest[index] = (rank, each)
+    view = next(view for _, view in answers if view.id == latest)
+    return replace(view, partitions={index: each for index, (_, each) in sorted(newest.items())})
+
+
 class Questions:
     """Every question opens a connection of its own: a node that was killed since the last one is not waited for."""
 
@@ -64,11 +92,35 @@ class Questions:
         async with Cluster(self._bootstrap(), client_id="rookery-testing", request_timeout_s=10.0) as cluster:
             return await question(cluster)
 
+    async def _topic(self, cluster: Cluster, name: str) -> TopicView:
+        """A topic as the nodes together know it; waits while none of them knows it. `cluster` then knows it so, too."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+
+        async def ask(address: Address) -> tuple[Address, ClusterMetadata] | None:
+            try:
+                answer = await cluster.peers.ask(address, METADATA, request, timeout_s=cluster.request_timeout_s)
+            except (OSError, ConnectionLostError):
+                return None
+            return address, metadata_of(answer)
+
+        received = await asyncio.gather(*map(ask, parse_bootstrap(self._bootstrap())))
+        answers, nodes = [], dict(cluster.view.nodes)
+        for address, metadata in filter(None, received):
+            nodes.update(metadata.nodes)
+            node_id = next((node.id for node in metadata.nodes.values() if node.endpoint == address), -1)
+            if name in metadata.topics:
+                answers.append((node_id, metadata.topics[name]))
+        if not answers:
+            return await cluster.topic(name, timeout_s=FIND_S)
+        view = newest_view(answers)
+        cluster.view = replace(cluster.view, nodes=nodes, topics={**cluster.view.topics, name: view})
+        return view
+
     async def create_topic(self, name: str, partitions: int, replicas: int, config: dict[str, str]) -> None:
         await self._ask(lambda c: create_topic(c, NewTopic(name, partitions, replicas, config or None)))
 
     async def topic(self, name: str) -> TopicView:
-        return await self._ask(lambda c: c.topic(name, timeout_s=FIND_S))
+        return await self._ask(lambda c: self._topic(c, name))
 
     async def topics(self) -> list[str]:
         async def ask(cluster: Cluster) -> list[str]:
@@ -78,13 +130,17 @@ class Questions:
         return await self._ask(ask)
 
     async def partition(self, topic: str, index: int) -> PartitionView:
-        return await self._ask(lambda c: c.partition(topic, index))
+        async def ask(cluster: Cluster) -> PartitionView:
+            await self._topic(cluster, topic)
+            return await cluster.partition(topic, index)
+
+        return await self._ask(ask)
 
     async def ends(self, topic: str) -> dict[int, tuple[int, int]]:
         """For each partition the log start and the high watermark."""
 
         async def ask(cluster: Cluster) -> dict[int, tuple[int, int]]:
-            places = [(topic, index) for index in (await cluster.topic(topic)).partitions]
+            places = [(topic, index) for index in (await self._topic(cluster, topic)).partitions]
             starts = await offsets_at(cluster, dict.fromkeys(places, EARLIEST))
             ends = await offsets_at(cluster, dict.fromkeys(places, LATEST))
             return {place[1]: (starts[place], ends[place]) for place in places}
@@ -96,6 +152,7 @@ class Questions:
         ends = await self.ends(topic)
 
         async def ask(cluster: Cluster) -> list[StoredRecord]:
+            await self._topic(cluster, topic)
             found: list[StoredRecord] = []
             for partition, (start, end) in sorted(ends.items()):
                 reader = PartitionReader(cluster, topic, partition, start, read_committed=read_committed)
@@ -114,6 +171,7 @@ class Questions:
         """The record at an offset below the high watermark; None if there is none: a marker, or compacted away."""
 
         async def ask(cluster: Cluster) -> StoredRecord | None:
+            await self._topic(cluster, topic)
             fetched = await PartitionReader(cluster, topic, partition, offset, bytes_max=1).fetch()
             found = next((record for record in fetched.records if record.offset == offset), None)
             return None if found is None else _stored(topic, partition, found)
