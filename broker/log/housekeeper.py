@@ -117,10 +117,10 @@ class Housekeeper(Service):
                 await asyncio.sleep(0)
 
     async def tick(self, *only: LogDir) -> None:
-        """Mark damaged partitions, write waiting snapshots and remove files whose time has come, of all dirs if none is
+        """Mark partitions that are damaged, or not any more, write waiting snapshots and remove files whose time has come, of all dirs if none is
         named."""
         for log_dir in only or self._dirs.dirs:
-            await self._work_off(self._dirs.unmarked, log_dir, self._mark_damaged)
+            await self._work_off(self._dirs.marks_due, log_dir, self._mark)
             await self._work_off(self._dirs.with_unsaved_snapshots, log_dir, self._save_snapshots)
             self._take_leftovers()
             for remove in self._deletions.take(log_dir, self._clock.monotonic()):
@@ -136,11 +136,12 @@ class Housekeeper(Service):
                 waiting.discard(partition)
                 await work(partition)
 
-    async def _mark_damaged(self, partition: PartitionLog) -> None:
+    async def _mark(self, partition: PartitionLog) -> None:
         with self._dirs.confined(partition, "marking"):
             async with partition.files.shared("mark") as lease:
                 log_dir = partition.log_dir
-                await lease.run(log_dir.worker, partial(log_dir.mark_damaged, partition.partition))
+                write = log_dir.unmark if partition.damage is None else log_dir.mark_damaged
+                await lease.run(log_dir.worker, partial(write, partition.partition))
 
     async def _save_snapshots(self, partition: PartitionLog) -> None:
         with self._dirs.confined(partition, "saving snapshots of"):
@@ -180,6 +181,7 @@ class Housekeeper(Service):
                 because=[reason.value for reason in reasons],
             )
             self.remove_later(partition, taken)
+            self._dirs.still_damaged(partition.partition)
 
     def remove_later(self, partition: PartitionLog, taken: list[Segment]) -> None:
         """Remove the `*.deleted` files of segments after file.delete.delay.ms."""

@@ -113,8 +113,7 @@ class LogDir:
 
     def open_partition(self, partition: TopicPartition, config: TopicLogConfig, now_ms: int) -> PartitionLog:
         """Open a partition as the checkpoints and the marker say. Blocks, for as long as recovery takes."""
-        checkpointed, mark = self.checkpoints.offset, self._damage_mark(partition)
-        suspect = self.disk.exists(mark)
+        checkpointed, suspect = self.checkpoints.offset, self.disk.exists(self._damage_mark(partition))
         clean_offset, start = checkpointed(CLEANER_OFFSETS, partition), checkpointed(LOG_STARTS, partition)
         opened = PartitionLog.open(
             self.disk,
@@ -136,7 +135,7 @@ class LogDir:
             why = f"offsets {start} to {first.base_offset}, where it starts, are missing"
             opened.segment_log.set_damaged(LogCorrupt(opened.segment_log.path, 0, why))
         if suspect and opened.segment_log.damage is None:
-            self.disk.remove(mark)
+            self.unmark(partition)
         return opened
 
     def mark_damaged(self, partition: TopicPartition) -> None:
@@ -147,6 +146,12 @@ class LogDir:
         mark = self._damage_mark(partition)
         if self.disk.exists(self.folder(partition)) and not self.disk.exists(mark):
             replace_file(self.disk, mark, b"")
+
+    def unmark(self, partition: TopicPartition) -> None:
+        """The partition is not damaged any more. Blocks."""
+        mark = self._damage_mark(partition)
+        if self.disk.exists(mark):
+            self.disk.remove(mark)
 
     def _damage_mark(self, partition: TopicPartition) -> str:
         return f"{self.folder(partition)}/{names.DAMAGED}"

@@ -73,8 +73,8 @@ class LogDirs:
         self._flush_timers: dict[PartitionLog, asyncio.TimerHandle] = {}
         self.with_unsaved_snapshots: set[PartitionLog] = set()
         """Partitions that closed a segment; the housekeeper writes their snapshots."""
-        self.unmarked: set[PartitionLog] = set()
-        """Partitions that were found damaged; the housekeeper marks them as such."""
+        self.marks_due: set[PartitionLog] = set()
+        """Partitions found damaged, or sound again; the housekeeper writes or removes the mark."""
         self.start_up = StartUp(
             locks or FolderLocks(disk, identity.node_id),
             identity,
@@ -235,7 +235,7 @@ class LogDirs:
     async def _close_files(self, opened: PartitionLog) -> None:
         """Wait until nobody uses a partition's files, and let nobody use them again."""
         self.with_unsaved_snapshots.discard(opened)
-        self.unmarked.discard(opened)
+        self.marks_due.discard(opened)
         timer = self._flush_timers.pop(opened, None)
         if timer is not None:
             timer.cancel()
@@ -408,7 +408,7 @@ class LogDirs:
         """A partition that is in use proved to be damaged: said once. What is damaged is not served from now on, and
         the next start trusts nothing of the partition, however this process ends."""
         if self.is_here(partition) and partition.segment_log.set_damaged(error):
-            self.unmarked.add(partition)
+            self.marks_due.add(partition)
             self._report_damage(partition.partition, error)
 
     def _report_damage(self, partition: TopicPartition, error: LogCorrupt) -> None:
@@ -423,10 +423,13 @@ class LogDirs:
         self.on_damaged(partition)
 
     def still_damaged(self, partition: TopicPartition) -> bool:
-        """Whether a partition is damaged now: retention may have deleted what was."""
+        """Whether a partition is damaged now: retention may have deleted what was, and then the next start need not
+        read all of it."""
         opened = self.partitions.get(partition)
-        if opened is not None and opened.damage is None:
-            self.damaged.pop(partition, None)
+        if partition in self.damaged and opened is not None and opened.damage is None:
+            del self.damaged[partition]
+            self.marks_due.add(opened)
+            log.info("partition.sound", partition=str(partition), reason="what was damaged has been deleted")
         return partition in self.damaged
 
     def dir_failed(self, log_dir: LogDir, error: LogDirFailed) -> None:

@@ -63,8 +63,10 @@ class Health:
         broker = self._broker
         if broker is None:
             return []
-        reasons = [f"log dir {path} is offline: {why}" for path, why in broker.log_dirs.offline.items()]
-        reasons += [f"{place} is damaged: {why}" for place, why in broker.log_dirs.damaged.items()]
+        dirs = broker.log_dirs
+        damaged = {place: why for place, why in list(dirs.damaged.items()) if dirs.still_damaged(place)}
+        reasons = [f"log dir {path} is offline: {why}" for path, why in dirs.offline.items()]
+        reasons += [f"{place} is damaged: {why}" for place, why in damaged.items()]
         for title, names in (
             ("offline", self._offline()),
             ("under-replicated", [str(p.topic_partition) for p in broker.partitions if is_under_replicated(p)]),

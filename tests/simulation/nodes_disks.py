@@ -137,11 +137,13 @@ class Rot:
 
     @property
     def is_there(self) -> bool:
-        """Whether a replica still has it; with the file gone, whether its folder is still the same."""
+        """Whether a replica still has it; with the file gone, whether its folder is still the same, and has segments
+        before the hole: once those are deleted, the log starts behind it."""
         disk = self.node.disk
         if self.gone:
-            known = disk._folders.get(os.path.dirname(self.path))
-            return known is self.inode and not disk.exists_now(self.path)
+            known, lost = disk._folders.get(os.path.dirname(self.path)), os.path.basename(self.path)
+            before = known is not None and any(name.endswith(".log") and name < lost for name in known.names)
+            return known is self.inode and before and not disk.exists_now(self.path)
         return disk.exists_now(self.path) and disk._inode(self.path) is self.inode
 
 

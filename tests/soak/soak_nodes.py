@@ -22,9 +22,9 @@ from tests.simulation.nodes_swarm import draw_voter_work
 
 KILLS = Path(__file__).parent.parent / "simulation" / "nodes_kills.json"
 SEEDS_MAX = 300
-KEPT = 2
+KEPT = 3
 """Seeds recorded for each planted bug, as the first may no longer notice it when the code has changed."""
-MORE = 8
+MORE = 20
 """How far the search for further ones goes."""
 FRESH_FROM = 1_000_000
 FAULTS_MIN = 10

@@ -84,8 +84,24 @@ def test_retention_deletes_a_damaged_segment_too() -> None:
     storage.clock.advance(3600)
     storage.run(storage.keeper.delete_old_segments())
     assert log.start_offset == 40
-    assert not storage.dirs.still_damaged(TP), "what was damaged is gone"
+    assert TP not in storage.dirs.damaged, "what was damaged is gone"
     assert storage.dirs.offline == {}
+
+
+@pytest.mark.invariant("S3")
+def test_a_partition_whose_damage_was_deleted_is_trusted_again() -> None:
+    """Found while it was in use, marked, and gone with retention: the next start need not read all of it."""
+    storage = Storage(config=replace(COMPACTED, compact=False, retention=Retention(True, 1000, -1)))
+    log = storage.create(TP, 1, 40, "old")
+    mark = f"{log.segment_log.path}/{names.DAMAGED}"
+    storage.dirs.found_damage(log, LogCorrupt(log.segment_log.segments[1].log_path, 0, "rotten"))
+    storage.run(storage.keeper.tick())
+    assert storage.disk.exists(mark)
+    storage.clock.advance(3600)
+    storage.run(storage.keeper.delete_old_segments())
+    assert storage.dirs.damaged == {}
+    storage.run(storage.keeper.tick())
+    assert not storage.disk.exists(mark)
 
 
 def test_damage_does_not_make_records_old() -> None:
