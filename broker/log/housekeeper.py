@@ -117,8 +117,8 @@ class Housekeeper(Service):
                 await asyncio.sleep(0)
 
     async def tick(self, *only: LogDir) -> None:
-        """Mark partitions that are damaged, or not any more, write waiting snapshots and remove files whose time has come, of all dirs if none is
-        named."""
+        """Mark partitions that are damaged, or not any more, write waiting snapshots and remove files whose time has
+        come, of all dirs if none is named."""
         for log_dir in only or self._dirs.dirs:
             await self._work_off(self._dirs.marks_due, log_dir, self._mark)
             await self._work_off(self._dirs.with_unsaved_snapshots, log_dir, self._save_snapshots)
