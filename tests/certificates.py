@@ -1,7 +1,13 @@
 """Throw-away certificates for tests, made with the openssl command."""
 
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from tests import needs
 
@@ -32,12 +38,31 @@ class Authority:
             "-keyout", f"{name}.key", "-out", f"{name}.csr",
         )  # fmt: skip
         self._run(
-            "x509", "-req", "-days", str(days), "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "x509", "-req", "-days", str(max(days, 1)), "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
             "-CAcreateserial", "-extfile", f"{name}.ext", "-out", f"{name}.crt",
         )  # fmt: skip
+        if days < 0:
+            self._expire(self._folder / f"{name}.crt")
         both = self._folder / f"{name}.pem"
         both.write_text((self._folder / f"{name}.key").read_text() + (self._folder / f"{name}.crt").read_text())
         return both
+
+    def _expire(self, path: Path) -> None:
+        """Sign a certificate again as one that ended yesterday, which newer openssl commands refuse to make."""
+        issued = x509.load_pem_x509_certificate(path.read_bytes())
+        key = load_pem_private_key((self._folder / "ca.key").read_bytes(), None)
+        assert isinstance(key, RSAPrivateKey)
+        now = datetime.now(UTC)
+        past = x509.CertificateBuilder(
+            issuer_name=issued.issuer,
+            subject_name=issued.subject,
+            public_key=issued.public_key(),
+            serial_number=issued.serial_number,
+            not_valid_before=now - timedelta(days=2),
+            not_valid_after=now - timedelta(days=1),
+            extensions=list(issued.extensions),
+        )
+        path.write_bytes(past.sign(key, SHA256()).public_bytes(Encoding.PEM))
 
     def settings(self, name: str, *names: str) -> dict[str, str]:
         """The ssl.* keys of somebody with a certificate of this authority."""
