@@ -30,6 +30,7 @@ from rookery.core.log.ownership import (
     take_marker,
     write_marker,
 )
+from rookery.core.log.recovery import lay_first_segment
 from rookery.core.types import TopicPartition
 
 T = TypeVar("T")
@@ -159,10 +160,13 @@ class LogDir:
     def create_partition(
         self, partition: TopicPartition, topic_id: UUID | None, config: TopicLogConfig, now_ms: int
     ) -> PartitionLog:
-        """A new, empty partition; its topic id is there before its first segment. Blocks."""
+        """A new, empty partition; its topic id is there before its first record. Blocks, unless it `is_made`."""
         folder = self.folder(partition)
+        if self.is_made(partition, topic_id) and not config.compact:
+            del self._made[partition]
+            return PartitionLog.begin(self.disk, folder, partition, config, now_ms=now_ms)
         made = partition in self._made
-        if not made or self._made[partition] is None or self._made[partition] != topic_id:
+        if not self.is_made(partition, topic_id):
             try:
                 if not made:
                     self.disk.mkdir(folder)
@@ -174,6 +178,10 @@ class LogDir:
         self._made.pop(partition, None)
         return PartitionLog.open(self.disk, folder, partition, config, now_ms=now_ms)
 
+    def is_made(self, partition: TopicPartition, topic_id: UUID | None) -> bool:
+        """Whether the folder of a partition of this topic was made beforehand."""
+        return topic_id is not None and self._made.get(partition) == topic_id
+
     async def make_folders(self, wanted: Sequence[tuple[TopicPartition, UUID]]) -> None:
         """Make the folders of partitions that are to be created, all of them together: one after the other, each would
         wait three times for the device. `create_partition` finds them, for whichever topic of that name."""
@@ -183,7 +191,8 @@ class LogDir:
         pool = self._threads(f"log-dir-{os.path.basename(self.path)}-makers", MAKERS)
         loop = asyncio.get_running_loop()
         try:
-            jobs = [loop.run_in_executor(pool, partial(self.write_topic_id, *each)) for each in wanted]
+            shares = [share for number in range(MAKERS) if (share := wanted[number::MAKERS])]
+            jobs = [loop.run_in_executor(pool, partial(self._furnish, share)) for share in shares]
             failed = await finish_despite_cancel(asyncio.gather(*jobs, return_exceptions=True))
         finally:
             pool.shutdown(wait=False)
@@ -201,6 +210,17 @@ class LogDir:
             self.disk.sync_dir(self.path)
         except OSError as error:
             raise LogDirFailed("creating", self.path, error) from error
+
+    def _furnish(self, wanted: Sequence[tuple[TopicPartition, UUID]]) -> None:
+        """What a new folder holds: whose it is, and the first segment. Durable with one sync of the folder."""
+        for partition, topic_id in wanted:
+            folder = self.folder(partition)
+            try:
+                PartitionMetadata(topic_id).put(self.disk, folder)
+                lay_first_segment(self.disk, folder)
+                self.disk.sync_dir(folder)
+            except OSError as error:
+                raise LogDirFailed("creating", folder, error) from error
 
     def write_topic_id(self, partition: TopicPartition, topic_id: UUID) -> None:
         """Say whose the folder of a partition is. Blocks."""

@@ -163,7 +163,9 @@ class LogDirs:
         try:
             await log_dir.checkpoints.forget(partition, partial(self._offsets, log_dir))
             self._hold(log_dir, partition)
-            opened = await log_dir.run(partial(log_dir.create_partition, partition, topic_id, config, now_ms))
+            create = partial(log_dir.create_partition, partition, topic_id, config, now_ms)
+            at_once = log_dir.is_made(partition, topic_id) and not config.compact
+            opened = create() if at_once else await log_dir.run(create)
             self._add(log_dir, opened, topic_id)
             log_dir.check_online()
         except BaseException as error:

@@ -67,11 +67,10 @@ class OffsetCheckpoints:
     async def forget(self, partition: TopicPartition, current: Current) -> None:
         """Before a partition is made: no checkpoint may speak of an earlier one of that name, not even until a save
         that is under way is done."""
-        for name in CHECKPOINTS:
-            async with self._saving:
-                mentioned = partition in self.written[name]
-            if mentioned:
-                await self.save(name, current)
+        async with self._saving:
+            mentioned = [name for name in CHECKPOINTS if partition in self.written[name]]
+        for name in mentioned:
+            await self.save(name, current)
 
     def write_all(self, current: Current) -> None:
         """Blocks; for the end, when nobody saves any more."""

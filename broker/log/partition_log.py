@@ -145,6 +145,14 @@ class PartitionLog:
         opened.store.restore(opened.high_watermark, now_ms, clean=clean)
         return opened
 
+    @staticmethod
+    def begin(
+        disk: Disk, folder: str, partition: TopicPartition, config: TopicLogConfig, *, now_ms: int
+    ) -> "PartitionLog":
+        """A partition in a folder as `Log.begin` finds it. Opens no file."""
+        log = Log.begin(disk, folder, config.log, now_ms)
+        return PartitionLog(partition, log, config, ProducerStore(disk, log))
+
     # -- bounds
 
     @property

@@ -46,6 +46,8 @@ MANY = 16
 """Replicas that wait before the folders of new ones are made together."""
 FOLDERS = 512
 """How many of them at a time."""
+TURN = 16
+"""How many replicas are settled in one turn of the event loop."""
 RETRY_S = 1.0
 """Pause before a replica that could not be made is tried again."""
 _log = get_logger("broker.metadata.replicas")
@@ -88,6 +90,8 @@ class Replicas(Service):
         self._arrived: set[Key] = set()
         """Replicas given to this broker since it is active, or set aside, until they are made: nothing of them is
         anywhere here."""
+        self._retired: dict[Key, TopicPartition] = {}
+        """Where replicas lie that are about to be removed or replaced."""
         self._failed: dict[Key, float] = {}
         """Replicas that could not be made, and when to try again."""
         self.rebuilds = 0
@@ -130,7 +134,7 @@ class Replicas(Service):
         if partition is not None and wanted is not None and key not in self._queue and key != self._settling:
             try:
                 self._apply(partition, wanted)
-                if self._is_in_place(partition, wanted):
+                if self._is_in_place(partition, wanted) or self._is_reported(key, partition, wanted):
                     return
             except KafkaError:  # of this replica alone: it is tried again, and failures are reported, from the queue
                 pass
@@ -144,6 +148,16 @@ class Replicas(Service):
         log_dir = self._log_dirs.dir_of.get(place)
         known = log_dir is not None and wanted.directory(self._view.node_id) == log_dir.directory_id
         return known and place not in self._log_dirs.damaged
+
+    def _is_reported(self, key: Key, partition: Partition, wanted: im.Partition) -> bool:
+        """Whether the directory of an undamaged replica is all that the image lacks; it is reported then."""
+        place = partition.topic_partition
+        lies = self._log_dirs.topic_ids.get(place) == key[0] and place in self._log_dirs.partitions
+        unassigned = wanted.directory(self._view.node_id) == im.UNASSIGNED_DIRECTORY
+        if not lies or not unassigned or place in self._log_dirs.damaged:
+            return False
+        self._report(key, partition, wanted)
+        return True
 
     def _enqueue(self, key: Key) -> None:
         self._queue[key] = None
@@ -191,12 +205,14 @@ class Replicas(Service):
         """The replica belongs to this broker no longer: nobody reads or writes it from now on."""
         self._followers.unfollow(partition.topic_id, partition.index)
         self._partitions.remove(partition.topic_id, partition.index)
+        self._retired[partition.topic_id, partition.index] = partition.topic_partition
         partition.apply(im.Partition(replicas=(), isr=(), leader=-1, leader_epoch=partition.state.leader_epoch))
 
     # --- the queue ------------------------------------------------------------------------------------------
 
     async def serve(self) -> None:
         ahead = 0  # of the queue, whose folders were made
+        settled = 0
         while True:
             while self._queue:
                 if not ahead and len(self._queue) >= MANY:
@@ -213,6 +229,9 @@ class Replicas(Service):
                     _log.exception("replica.broken", error, topic_id=str(key[0]), partition=key[1])
                     self._put_off(key, error)
                 self._settling = None
+                settled += 1
+                if settled % TURN == 0:
+                    await asyncio.sleep(0)
             self._idle.set()
             self._work.clear()
             await self._until_work()
@@ -267,10 +286,11 @@ class Replicas(Service):
         """Make, replace or remove one replica as the image says now."""
         topic_id, index = key
         self._failed.pop(key, None)
+        retired = self._retired.pop(key, None)
         topic = self._view.image.topics.get(topic_id)
         wanted = topic.partitions.get(index) if topic is not None else None
         if topic is None or wanted is None or self._view.node_id not in wanted.replicas:
-            await self._remove(key)
+            await self._remove(key, retired)
             return
         place = TopicPartition(topic.name, index)
         log = await self._log_for(key, place, wanted)
@@ -367,16 +387,23 @@ class Replicas(Service):
                 if not gone:
                     self._assigned(key, self._log_dirs.dir_of[partition.topic_partition].directory_id)
 
-    async def _remove(self, key: Key) -> None:
+    async def _remove(self, key: Key, retired: TopicPartition | None) -> None:
         self._arrived.discard(key)
         partition = self._partitions.of(*key)
         if partition is not None:
             self._retire(partition)
-        for place, topic_id in list(self._log_dirs.topic_ids.items()):
-            if topic_id == key[0] and place.partition == key[1]:
-                await self._log_dirs.delete(place)
-                self._partitions.refused.pop(place, None)
-                _log.info("replica.deleted", partition=str(place))
+            retired = self._retired.pop(key)
+        for place in self._places_of(key, retired):
+            await self._log_dirs.delete(place)
+            self._partitions.refused.pop(place, None)
+            _log.info("replica.deleted", partition=str(place))
+
+    def _places_of(self, key: Key, retired: TopicPartition | None) -> list[TopicPartition]:
+        """Where a replica lies: where it was open, else wherever its topic's id is found."""
+        topic_ids = self._log_dirs.topic_ids
+        if retired is not None and topic_ids.get(retired) == key[0]:
+            return [retired]
+        return [place for place, topic_id in topic_ids.items() if topic_id == key[0] and place.partition == key[1]]
 
     def _queue_strays(self) -> None:
         """Logs of replicas that this broker is not to hold any more."""

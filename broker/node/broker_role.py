@@ -100,6 +100,8 @@ class BrokerRole:
         """`raft` is this node's own member of the quorum, where it has that role too; `locks` are those the node
         holds already."""
         self.settings = settings
+        self._options: tuple[object, dict[str, tuple[TopicSettings, TopicLogConfig]]] = (None, {})
+        """The options of topics that were asked for since the image had these configs; by name, "" for all others."""
         self._meta = meta
         self._listeners = listeners
         self.clock = clock
@@ -350,10 +352,18 @@ class BrokerRole:
 
     def _options_of(self, topic: str) -> tuple[TopicSettings, TopicLogConfig]:
         """A topic's options as the image has them now, on top of this broker's own."""
-        image = self.view.image
-        settings = topic_settings(topic_defaults(self._settings_now(image)), image.topic_config(topic))
-        check = self.settings[keys.VALIDATE_RECORDS] == "all"
-        return TopicSettings.of(settings, check_records=check), TopicLogConfig.of(settings)
+        image, (configs, known) = self.view.image, self._options
+        if configs is not image.configs:
+            known = {}
+            self._options = (image.configs, known)
+        own = image.topic_config(topic)
+        name = topic if own else ""  # topics without options of their own share one object
+        found = known.get(name)
+        if found is None:
+            settings = topic_settings(topic_defaults(self._settings_now(image)), own)
+            check = self.settings[keys.VALIDATE_RECORDS] == "all"
+            found = known[name] = (TopicSettings.of(settings, check_records=check), TopicLogConfig.of(settings))
+        return found
 
     def _settings_now(self, image: im.Image) -> Settings:
         """This broker's settings with what was set for all brokers, and for this one, while running."""

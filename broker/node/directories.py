@@ -12,6 +12,8 @@ from rookery.core.service import Service
 
 _log = get_logger("broker.metadata.directories")
 RETRY_S = 1.0
+GATHER_S = 0.02
+"""Replicas come many at a time: each report is a record that every node replays, and a request of its own is more."""
 BATCH = 1000
 
 
@@ -40,6 +42,8 @@ class DirectoryReports(Service):
             await self._work.wait()
             self._work.clear()
             while self._wanted:
+                if len(self._wanted) < BATCH:
+                    await asyncio.sleep(GATHER_S)
                 if not await self._send():
                     await asyncio.sleep(RETRY_S)
 

@@ -2,7 +2,16 @@
 memory."""
 
 from rookery.core.disk.files import FileDisk
-from rookery.core.disk.port import Buffer, Disk, File, FolderInUseError, Lock, replace_file, write_whole
+from rookery.core.disk.port import (
+    Buffer,
+    Disk,
+    File,
+    FolderInUseError,
+    Lock,
+    put_file,
+    replace_file,
+    write_whole,
+)
 
 __all__ = [
     "Buffer",
@@ -11,6 +20,7 @@ __all__ = [
     "FileDisk",
     "FolderInUseError",
     "Lock",
+    "put_file",
     "replace_file",
     "write_whole",
 ]

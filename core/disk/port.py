@@ -120,6 +120,12 @@ def replace_file(disk: Disk, path: str, data: Buffer) -> None:
 
     Temporary file, fsync, rename, fsync of the folder.
     """
+    put_file(disk, path, data)
+    disk.sync_dir(os.path.dirname(path))
+
+
+def put_file(disk: Disk, path: str, data: Buffer) -> None:
+    """The same, but the caller syncs the folder: that done, the file is there, and before it may be."""
     temporary = path + ".tmp"
     if disk.exists(temporary):
         disk.remove(temporary)
@@ -130,4 +136,3 @@ def replace_file(disk: Disk, path: str, data: Buffer) -> None:
     finally:
         file.close()
     disk.rename(temporary, path)
-    disk.sync_dir(os.path.dirname(path))

@@ -20,7 +20,7 @@ from rookery.core.log.appending import Appended, Placed, base_for, has_gap, join
 from rookery.core.log.epochs import LeaderEpochs, encode_epochs, note_epoch, read_epochs
 from rookery.core.log.errors import LogClosed, LogCorrupt, LogDirFailed
 from rookery.core.log.flush import FlushJob
-from rookery.core.log.recovery import Found, mark_sparse, open_segments
+from rookery.core.log.recovery import Found, first_segment, mark_sparse, open_segments
 from rookery.core.log.scan import MAX_RELATIVE_OFFSET, check_stored, checked_batches
 from rookery.core.log.segment import LogConfig, Segment
 from rookery.core.log.swap import swap_in
@@ -111,6 +111,11 @@ class Log:
             disk, path, config, clean, recovery_point, log_start_offset, now_ms, suspect, sparse
         )
         return Log(disk, path, config, found, rng)
+
+    @staticmethod
+    def begin(disk: Disk, path: str, config: LogConfig, now_ms: int) -> "Log":
+        """The log in a folder in which `lay_first_segment` was called and nobody has been since. Opens no file."""
+        return Log(disk, path, config, first_segment(disk, path, config, now_ms), None)
 
     # what it holds
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from rookery.core.disk import Disk, Lock, replace_file
+from rookery.core.disk import Disk, Lock, put_file, replace_file
 from rookery.core.ids import id_text
 from rookery.core.log.checkpoints import CheckpointDamaged
 from rookery.core.log.names import PARTITION_METADATA
@@ -98,6 +98,10 @@ class PartitionMetadata:
 
     def write(self, disk: Disk, folder: str) -> None:
         replace_file(disk, f"{folder}/{PARTITION_METADATA}", self.encode())
+
+    def put(self, disk: Disk, folder: str) -> None:
+        """The same; durable when the folder has been synced."""
+        put_file(disk, f"{folder}/{PARTITION_METADATA}", self.encode())
 
     async def save(self, disk: Disk, folder: str) -> None:
         await disk.replace(f"{folder}/{PARTITION_METADATA}", self.encode())

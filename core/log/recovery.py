@@ -85,6 +85,18 @@ def mark_sparse(disk: Disk, folder: str) -> None:
     disk.open(f"{folder}/{names.SPARSE}", create=True).close()
 
 
+def lay_first_segment(disk: Disk, folder: str) -> None:
+    """Make the empty segment with which a log begins. Durable when the folder has been synced."""
+    disk.open(names.segment_file(folder, 0, names.LOG), create=True).close()
+
+
+def first_segment(disk: Disk, folder: str, config: LogConfig, now_ms: int) -> Found:
+    """What is found in a folder in which nobody has been since."""
+    segment = Segment(disk, folder, 0, 0, config.index_interval_bytes)
+    segment.created_ms = now_ms
+    return Found([segment], 0, 0, 0, LeaderEpochs())
+
+
 def _checked(
     disk: Disk,
     folder: str,
