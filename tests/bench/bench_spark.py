@@ -105,8 +105,16 @@ def fill(cluster: LocalCluster, topic: str, size: int, rows: int) -> None:
     asyncio.run(send())
 
 
+def seen(path: Path) -> str:
+    """A file of /proc; empty if its process has ended."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def descendants(pid: int) -> list[int]:
-    children = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
+    children = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in seen(path).split()]
     return [pid, *(below for child in children for below in descendants(child))]
 
 
@@ -123,13 +131,14 @@ class Spark:
     def cpu_s(self) -> float:
         """Of the JVM and its workers, of those that have ended as far as it was seen."""
         for pid in descendants(self._jvm):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            self._ticks[pid] = int(fields[11]) + int(fields[12])
+            fields = seen(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+            if fields:
+                self._ticks[pid] = int(fields[11]) + int(fields[12])
         return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
 
     def worker_peak_mb(self) -> float:
         """The most that a Python worker ever had in memory."""
-        statuses = [Path(f"/proc/{pid}/status").read_text() for pid in descendants(self._jvm)[1:]]
+        statuses = [seen(Path(f"/proc/{pid}/status")) for pid in descendants(self._jvm)[1:]]
         peaks = [line.split()[1] for status in statuses for line in status.splitlines() if line.startswith("VmHWM")]
         return max(map(int, peaks)) / 1024
 
