@@ -114,13 +114,16 @@ class LogDir:
 
     def open_partition(self, partition: TopicPartition, config: TopicLogConfig, now_ms: int) -> PartitionLog:
         """Open a partition as the checkpoints and the marker say. Blocks, for as long as recovery takes."""
-        checkpointed, suspect = self.checkpoints.offset, self.disk.exists(self._damage_mark(partition))
+        checkpointed, folder = self.checkpoints.offset, self.folder(partition)
+        listing = self.disk.list(folder)
+        suspect = names.DAMAGED in listing
         clean_offset, start = checkpointed(CLEANER_OFFSETS, partition), checkpointed(LOG_STARTS, partition)
         opened = PartitionLog.open(
             self.disk,
-            self.folder(partition),
+            folder,
             partition,
             config,
+            listing=listing,
             clean=self.clean_epoch is not None and not suspect,
             suspect=suspect,
             recovery_point=checkpointed(RECOVERY_POINTS, partition),

@@ -126,6 +126,7 @@ class PartitionLog:
         now_ms: int = 0,
         suspect: bool = False,
         sparse: bool = False,
+        listing: list[str] | None = None,
     ) -> "PartitionLog":
         """Open or make the partition in `folder`. Blocks. Arguments as for `Log.open`, and the high watermark
         as checkpointed, which is brought into the range of what the log still holds."""
@@ -139,10 +140,11 @@ class PartitionLog:
             now_ms=now_ms,
             suspect=suspect,
             sparse=sparse or config.compact,
+            listing=listing,
         )
         opened = PartitionLog(partition, log, config, ProducerStore(disk, log))
         opened.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
-        opened.store.restore(opened.high_watermark, now_ms, clean=clean)
+        opened.store.restore(opened.high_watermark, now_ms, clean=clean, listing=listing)
         return opened
 
     @staticmethod

@@ -43,14 +43,18 @@ class ProducerStore:
 
     # -- opening
 
-    def restore(self, high_watermark: int, now_ms: int, *, clean: bool = False) -> None:
+    def restore(
+        self, high_watermark: int, now_ms: int, *, clean: bool = False, listing: list[str] | None = None
+    ) -> None:
         """Bring back the state of the log's end. Reads as much of the log as the files do not vouch for.
 
         After a clean shutdown every snapshot is of this history, so that the leader epochs need not be read.
         """
-        self._remove_strays()
+        there = self._on_disk(listing)
+        self._remove_strays(there)
         segments = self._log.segments
-        known = self._load(segments[0].base_offset, now_ms, trusted=clean)
+        first = segments[0].base_offset
+        known = self._load(first, now_ms, trusted=clean) if first in there else None
         state = ProducerState(segments[0].base_offset) if known is None else known.state
         for number, segment in enumerate(segments):
             if not segment.size:
@@ -134,10 +138,10 @@ class ProducerStore:
         except (KafkaError, WireError) as error:
             raise LogCorrupt(segment.log_path, position, str(error)) from None
 
-    def _remove_strays(self) -> None:
+    def _remove_strays(self, there: list[int]) -> None:
         """Remove snapshots that lie neither at a segment's start nor at the log's end."""
         wanted = {segment.base_offset for segment in self._log.segments} | {self._log.end_offset}
-        for offset in self._on_disk():
+        for offset in there:
             if offset not in wanted:
                 self._remove(offset)
 
@@ -335,8 +339,9 @@ class ProducerStore:
     def _path(self, offset: int) -> str:
         return names.segment_file(self._log.path, offset, names.SNAPSHOT)
 
-    def _on_disk(self) -> list[int]:
-        found = (names.base_offset_of(name, names.SNAPSHOT) for name in self._disk.list(self._log.path))
+    def _on_disk(self, listing: list[str] | None = None) -> list[int]:
+        listing = self._disk.list(self._log.path) if listing is None else listing
+        found = (names.base_offset_of(name, names.SNAPSHOT) for name in listing)
         return [offset for offset in found if offset is not None]
 
     def _read(self, path: str) -> bytes | None:

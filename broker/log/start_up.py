@@ -1,6 +1,7 @@
 """Start-up of the log dirs: open each, then open every partition in them, in threads, with progress."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +22,11 @@ from rookery.core.types import TopicPartition
 log = get_logger("broker.log")
 
 PROGRESS_EVERY_S = 5.0
+SHARE_MAX = 16
+"""Partitions that a recovery thread opens before it hands them over: a future for each would cost more than to open
+an empty one."""
+SHARES_OF_A_THREAD = 8
+"""At least, if there are as many partitions: one that takes long does not keep others waiting."""
 
 
 class NodeIdentity(NamedTuple):
@@ -49,6 +55,9 @@ class DamagedPartition(NamedTuple):
     log_dir: LogDir
     error: LogCorrupt
     topic_id: UUID | None
+
+
+Outcome = OpenedPartition | DamagedPartition | LogDirFailed
 
 
 @dataclass(slots=True)
@@ -192,23 +201,27 @@ class StartUp:
 
     async def _recover_dir(self, log_dir: LogDir, partitions: list[TopicPartition], opened: Opened) -> None:
         loop = asyncio.get_running_loop()
-        threads = self._threads("recovery", self._recovery_threads)
+        threads, stopping = self._threads("recovery", self._recovery_threads), threading.Event()
+        size = max(1, min(SHARE_MAX, len(partitions) // (self._recovery_threads * SHARES_OF_A_THREAD)))
+        shares = [partitions[first : first + size] for first in range(0, len(partitions), size)]
+
+        def open_share(share: Sequence[TopicPartition]) -> list[Outcome]:
+            return [self._open_partition(log_dir, each) for each in share if not stopping.is_set()]
+
         try:
-            opening = [
-                loop.run_in_executor(threads, self._open_partition, log_dir, name) for name in partitions
-            ]
-            for partition, future in zip(partitions, opening, strict=True):
-                self._take(partition, log_dir, await future, opened)
+            opening = [loop.run_in_executor(threads, open_share, share) for share in shares]
+            for share, future in zip(shares, opening, strict=True):
+                for partition, outcome in zip(share, await future, strict=True):
+                    self._take(partition, log_dir, outcome, opened)
         finally:  # a stop waits for what is being opened, not for the rest
+            stopping.set()
             threads.shutdown(wait=True, cancel_futures=True)
         try:
             opened.leftovers += [(log_dir, path) for path in await log_dir.run(log_dir.leftovers)]
         except OSError as error:
             opened.failed.append((log_dir, LogDirFailed("listing", log_dir.path, error)))
 
-    def _open_partition(
-        self, log_dir: LogDir, partition: TopicPartition
-    ) -> OpenedPartition | DamagedPartition | LogDirFailed:
+    def _open_partition(self, log_dir: LogDir, partition: TopicPartition) -> Outcome:
         """In a recovery thread."""
         topic_id = None
         try:
@@ -229,7 +242,7 @@ class StartUp:
         self,
         partition: TopicPartition,
         log_dir: LogDir,
-        outcome: OpenedPartition | DamagedPartition | LogDirFailed,
+        outcome: Outcome,
         opened: Opened,
     ) -> None:
         self.recovery.remaining -= 1

@@ -14,6 +14,7 @@ import aiofiles.os
 from rookery.core.cancellation import finish_despite_cancel
 from rookery.core.disk.port import LOCK, Buffer, FolderInUseError
 
+_PIECE = 1 << 20
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 Synced = Callable[[float], None]
 """Called with the seconds a device took, in whatever thread waited for it."""
@@ -101,8 +102,14 @@ class FileDisk:
         return _OpenFile(os.open(path, _FLAGS | (os.O_CREAT if create else 0), 0o644), self._synced)
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts = [os.read(fd, os.fstat(fd).st_size + 1)]
+            while parts[-1]:
+                parts.append(os.read(fd, _PIECE))
+            return b"".join(parts)
+        finally:
+            os.close(fd)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -96,6 +96,7 @@ class Log:
         sparse: bool = False,
         rng: random.Random | None = None,
         suspect: bool = False,
+        listing: list[str] | None = None,
     ) -> "Log":
         """Open the log in a folder, which is made if it is not there. Blocks: use a thread.
 
@@ -105,10 +106,10 @@ class Log:
         point is unknown: then only the last segment may be cut. Closed segments below it are looked at briefly; all
         of a `suspect` log, which was found damaged before, is read. What does not fit in them is their `damage`.
         `sparse` says that the log is known to have been compacted, if its files do not say so. `rng` draws
-        `segment.jitter.ms`.
+        `segment.jitter.ms`. `listing` is what is in the folder, if it is known.
         """
         found = open_segments(
-            disk, path, config, clean, recovery_point, log_start_offset, now_ms, suspect, sparse
+            disk, path, config, clean, recovery_point, log_start_offset, now_ms, suspect, sparse, listing
         )
         return Log(disk, path, config, found, rng)
 

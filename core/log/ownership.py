@@ -86,9 +86,11 @@ class PartitionMetadata:
     @staticmethod
     def read(disk: Disk, folder: str) -> "PartitionMetadata | None":
         path = f"{folder}/{PARTITION_METADATA}"
-        if not disk.exists(path):
+        try:
+            content = disk.read(path)
+        except FileNotFoundError:
             return None
-        found = _properties(path, disk.read(path), ":")
+        found = _properties(path, content, ":")
         if _wanted(path, found, "version") != "0":
             raise CheckpointDamaged(path, f"version {found['version']} is not known")
         return PartitionMetadata(id_from(path, _wanted(path, found, "topic_id")))

@@ -39,15 +39,18 @@ def open_segments(
     now_ms: int,
     suspect: bool,
     sparse: bool,
+    listing: list[str] | None = None,
 ) -> Found:
     """See `Log.open`."""
     segments: list[Segment] = []
     try:
-        segments += _segments(disk, folder, config)
-        marked = disk.exists(f"{folder}/{names.SPARSE}")
+        listing = _listing(disk, folder) if listing is None else finish_swaps(disk, folder, listing)
+        segments += _segments(disk, folder, config, listing)
+        marked = names.SPARSE in listing
         durable = recovery_point if recovery_point and recovery_point > log_start_offset else 0
         point = None if recovery_point is None else durable
-        found = _checked(disk, folder, segments, clean, point, suspect, sparse or marked)
+        checkpointed = names.LEADER_EPOCHS in listing
+        found = _checked(disk, folder, segments, clean, point, suspect, sparse or marked, checkpointed)
         if not segments or found.end_offset < log_start_offset:
             found = _started_at(disk, folder, config, segments, log_start_offset, now_ms, found.sparse)
         if found.sparse and not marked:
@@ -66,12 +69,16 @@ def open_segments(
     return found
 
 
-def _segments(disk: Disk, folder: str, config: LogConfig) -> list[Segment]:
-    """The segments in a folder, oldest first, after what a crash left half done was finished."""
+def _listing(disk: Disk, folder: str) -> list[str]:
+    """What is in a folder after what a crash left half done was finished."""
     if not disk.exists(folder):
         disk.mkdir(folder)
         disk.sync_dir(folder.rpartition("/")[0])
-    listing = finish_swaps(disk, folder, disk.list(folder))
+    return finish_swaps(disk, folder, disk.list(folder))
+
+
+def _segments(disk: Disk, folder: str, config: LogConfig, listing: list[str]) -> list[Segment]:
+    """The segments in a folder, oldest first."""
     bases = sorted(base for name in listing if (base := names.base_offset_of(name)) is not None)
     interval = config.index_interval_bytes
     return [
@@ -105,6 +112,7 @@ def _checked(
     recovery_point: int | None,
     suspect: bool,
     sparse: bool,
+    checkpointed: bool,
 ) -> Found:
     """Find the end of the log, and unless it was closed in order, check all that may not be durable."""
     if not segments:
@@ -118,7 +126,8 @@ def _checked(
             check_closed(segment, after.base_offset)
     epochs = None
     if not clean:
-        epochs, gaps = _recovered(disk, folder, segments, 0 if suspect else doubtful, recovery_point, sparse)
+        first = 0 if suspect else doubtful
+        epochs, gaps = _recovered(disk, folder, segments, first, recovery_point, sparse, checkpointed)
         sparse = sparse or gaps
     for segment in segments:
         segment.sparse = sparse
@@ -137,7 +146,13 @@ def _first_beyond(segments: list[Segment], point: int) -> int:
 
 
 def _recovered(
-    disk: Disk, folder: str, segments: list[Segment], first: int, recovery_point: int | None, sparse: bool
+    disk: Disk,
+    folder: str,
+    segments: list[Segment],
+    first: int,
+    recovery_point: int | None,
+    sparse: bool,
+    has_checkpoint: bool,
 ) -> tuple[LeaderEpochs | None, bool]:
     """Check every segment that reaches beyond the recovery point; cut the log at the first invalid batch.
 
@@ -148,7 +163,7 @@ def _recovered(
     point = recovery_point or 0
     dense_below = 0 if sparse else point
     gaps = False
-    checkpointed = checkpointed_epochs(disk, folder)
+    checkpointed = checkpointed_epochs(disk, folder) if has_checkpoint else None
     trusted = first if checkpointed is None else _first_beyond(segments, point)
     epochs = LeaderEpochs(checkpointed or ())
     epochs.truncate_from_end(segments[trusted].base_offset)
@@ -178,6 +193,8 @@ def _scanned(
     segment.start_indexes()
     base, gaps = segment.base_offset, False
     expected = base
+    if not segment.size:
+        return None, False
     try:
         for position, header in dense(verified(segment.file, base, segment.size, limit), base, dense_below):
             gaps = gaps or header.base_offset != expected
@@ -213,6 +230,9 @@ def _cut(disk: Disk, segments: list[Segment], number: int, damage: Invalid) -> N
 
 
 def _save_indexes(disk: Disk, segment: Segment) -> None:
+    if not segment.size:
+        segment.release()  # an empty segment has no files of indexes, as when it was begun; old ones fit nothing
+        return
     segment.seal()
     for write in segment.index_writes():
         write.run(disk, sync=False)

@@ -332,7 +332,7 @@ async def test_a_stop_during_recovery_waits_for_the_partitions_under_way_only(mo
     disk = memory()
     dirs = log_dirs(disk, ["/a"])
     await dirs.start()
-    for number in range(20):
+    for number in range(100):
         await dirs.create(TopicPartition("orders", number), UUID(int=1))
     await dirs.stop(1)
     plain, begun, may_go_on = LogDir.open_partition, threading.Event(), threading.Event()
@@ -365,7 +365,7 @@ async def test_a_stop_during_recovery_waits_for_the_partitions_under_way_only(mo
     monkeypatch.undo()
     again = log_dirs(disk, ["/a"])
     await again.start()
-    assert len(again.partitions) == 20
+    assert len(again.partitions) == 100
     await again.stop(1)
 
 

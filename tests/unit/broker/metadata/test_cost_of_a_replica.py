@@ -144,3 +144,21 @@ async def test_a_deleted_replica_is_not_searched_among_all_others(
         assert {place.topic for place in here.dirs.partitions} == {"other"}
         assert {place.topic for place in here.dirs.topic_ids} == {"other"}
         monkeypatch.undo()
+
+
+async def test_an_empty_replica_is_found_again_with_one_look_into_its_folder(
+    disk: MemoryDisk, called: Counter[str]
+) -> None:
+    async with desk(disk) as here:
+        await create(here)
+        disk.restart()  # as after a crash
+        called.clear()
+        again = log_dirs(disk, ["/a"], threads=no_threads)
+        await again.start()
+        few = 20  # for the directory itself
+        assert len(again.partitions) == COUNT
+        assert called["list"] <= COUNT + few
+        assert called["read"] <= COUNT + few, "the topic id"
+        assert called["size"] <= COUNT + few, "the segment"
+        assert called["open"] + called["exists"] + called["sync"] + called["sync_dir"] <= few
+        await again.stop(1)
