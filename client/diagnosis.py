@@ -267,7 +267,7 @@ def _partitions(facts: ClusterFacts) -> list[Diagnosis]:
     below = [
         f"{t.name}-{p.number}"
         for t, p in places
-        if p.leader >= 0 and len(p.isr) < facts.min_isr.get(t.name, DEFAULT_MIN_ISR)
+        if p.leader >= 0 and len(p.isr) < min(facts.min_isr.get(t.name, DEFAULT_MIN_ISR), len(p.replicas))
     ]
     behind = [f"{t.name}-{p.number}" for t, p in places if p.leader >= 0 and len(p.isr) < len(p.replicas)]
     found = []

@@ -9,18 +9,21 @@ the trust store of the Kafka protocol holds, or what the system trusts.
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from rookery.client.admin import Admin
+from rookery.client.admin.types import BrokerDescription
 from rookery.client.errors import CliError, UsageError
 from rookery.core.config.options import ConfigError
+from rookery.core.errors import BrokerIdNotRegisteredError, KafkaError
 from rookery.core.net.client_properties import RENAMED
-from rookery.core.net.cluster import parse_bootstrap
+from rookery.core.net.cluster import parse_bootstrap, retriable
 
+T = TypeVar("T")
 HTTP_LISTENER = "rookery.http.listener"
 HTTP_KEYSTORE = "rookery.http.ssl.keystore.location"
 HTTP_TOKEN = "rookery.http.token"
@@ -29,6 +32,8 @@ IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 HTTPS = "https://"
 EVERYWHERE = ("", "0.0.0.0", "::", "[::]")
 CONNECT_S = 5.0
+BROKER_S = 5.0
+"""For one broker among others to answer."""
 CLOSE_S = 1.0
 ANSWER_S = 30.0
 SILENCE_S = 60.0
@@ -70,16 +75,44 @@ class Access:
 NOBODY = Access()
 
 
-async def http_addresses(admin: Admin) -> dict[int, str]:
-    """By broker: where it serves its pages. Brokers without are left out."""
-    found = {}
-    for broker in (await admin.describe_cluster()).brokers:
-        entries = await admin.describe_broker_config(broker.id, [HTTP_LISTENER, HTTP_KEYSTORE])
+async def answer_of(broker: int, question: Awaitable[T], failures: dict[int, str]) -> T | None:
+    """What one broker answers, soon. If it does not, perhaps since it has just died, `failures` says why; an answer
+    that is an error is raised."""
+    try:
+        async with asyncio.timeout(BROKER_S):
+            return await question
+    except TimeoutError:
+        failures[broker] = f"broker {broker} did not answer within {BROKER_S:g} s"
+    except KafkaError as error:
+        if not isinstance(error, BrokerIdNotRegisteredError) and not retriable(error):
+            raise
+        failures[broker] = f"broker {broker}: {error}"
+    return None
+
+
+class Places(NamedTuple):
+    """Where brokers serve their pages, and why others did not say where."""
+
+    addresses: dict[int, str]
+    failures: dict[int, str]
+
+
+async def http_addresses(admin: Admin, among: Collection[int] | None = None) -> Places:
+    """By broker, of all or of some. Brokers that serve no pages are in neither; one that does not answer, perhaps since
+    it has just died, is in the failures and keeps nobody else from being found."""
+    found = Places({}, {})
+
+    async def ask(broker: BrokerDescription) -> None:
+        question = admin.describe_broker_config(broker.id, [HTTP_LISTENER, HTTP_KEYSTORE])
+        entries = await answer_of(broker.id, question, found.failures) or {}
         texts = {name: entry.value or "" for name, entry in entries.items()}
         host, colon, port = texts.get(HTTP_LISTENER, "").rpartition(":")
         if colon and port.isdigit() and int(port):
             scheme = HTTPS if texts.get(HTTP_KEYSTORE) else ""
-            found[broker.id] = f"{scheme}{broker.host if host in EVERYWHERE else host}:{port}"
+            found.addresses[broker.id] = f"{scheme}{broker.host if host in EVERYWHERE else host}:{port}"
+
+    brokers = (await admin.describe_cluster()).brokers
+    await asyncio.gather(*(ask(each) for each in brokers if among is None or each.id in among))
     return found
 
 

@@ -17,7 +17,7 @@ from rookery.client.options import (
 )
 from rookery.client.session import Session, explained
 from rookery.client.types import TopicPartition
-from rookery.core.errors import KafkaError, error_for
+from rookery.core.errors import BrokerIdNotRegisteredError, KafkaError, error_for
 from rookery.core.net.backoff import Backoff, BackoffSettings
 from rookery.core.net.cluster import BootstrapError, Cluster, CoordinatorKind, Node, retriable
 from rookery.core.net.connection import ConnectionLostError
@@ -27,6 +27,8 @@ from rookery.core.wire.schema import Struct
 
 CLIENT = "Admin"
 TABLE = table_with_common({})
+LEAVING_MAX = 3
+"""How often all nodes are asked when one leaves each time."""
 
 Req = TypeVar("Req", bound=Struct)
 Resp = TypeVar("Resp", bound=Struct)
@@ -106,11 +108,31 @@ class Calls:
 
     async def _ask_node(self, node_id: int, api: Api[Req, Resp], request: Req) -> Resp:
         async def attempt() -> Resp:
-            answer = await self._cluster.ask(await self._node(node_id), api, request)
+            node = await self._node(node_id)
+            try:
+                answer = await self._cluster.ask(node, api, request)
+            except (ConnectionLostError, OSError):
+                await self._cluster.refresh()  # a node that has left is said to be gone, and not asked again and again
+                raise
             _check(answer, f"{api.name} of node {node_id}")
             return answer
 
         return await self._retrying(attempt)
+
+    async def _ask_all(
+        self, api: Api[Req, Resp], request: Req, nodes: Iterable[int] | None = None
+    ) -> list[Resp]:
+        """What nodes answer, those given or all. If one of all leaves meanwhile they are asked again: others have what
+        it had."""
+        if nodes is not None:
+            return [await self._ask_node(node, api, request) for node in nodes]
+        for left in reversed(range(LEAVING_MAX)):
+            try:
+                return [await self._ask_node(node, api, request) for node in await self._nodes()]
+            except BrokerIdNotRegisteredError:
+                if not left:
+                    raise
+        return []
 
     async def _node(self, node_id: int) -> Node:
         if node_id not in self._cluster.view.nodes:

@@ -122,15 +122,20 @@ class ClusterCalls(Calls):
             check(result.error_code, f"feature {result.feature!r}", result.error_message)
 
     async def list_transactions(
-        self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), longer_than_ms: int = -1
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        longer_than_ms: int = -1,
+        brokers: Iterable[int] | None = None,
     ) -> list[TransactionListing]:
-        """Transactional ids of all coordinators, by name."""
+        """Transactional ids by name: of all coordinators, or of these alone."""
         request = ListTransactionsRequest(
             state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
         )
         found: dict[str, TransactionListing] = {}
-        for node in await self._nodes():
-            for each in (await self._ask_node(node, LIST_TRANSACTIONS, request)).transaction_states:
+        for answer in await self._ask_all(LIST_TRANSACTIONS, request, brokers):
+            for each in answer.transaction_states:
                 found[each.transactional_id] = TransactionListing(
                     each.transactional_id, each.producer_id, each.transaction_state
                 )

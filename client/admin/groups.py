@@ -64,13 +64,13 @@ _SHORT, _INT = Layout(">h"), Layout(">i")
 
 class GroupCalls(Calls):
     async def list_groups(
-        self, *, states: Sequence[str] = (), types: Sequence[str] = ()
+        self, *, states: Sequence[str] = (), types: Sequence[str] = (), brokers: Iterable[int] | None = None
     ) -> list[GroupListing]:
-        """Groups of all coordinators, by name."""
+        """Groups by name: of all coordinators, or of these alone."""
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         found: dict[str, GroupListing] = {}
-        for node in await self._nodes():
-            for each in (await self._ask_node(node, LIST_GROUPS, request)).groups:
+        for answer in await self._ask_all(LIST_GROUPS, request, brokers):
+            for each in answer.groups:
                 found[each.group_id] = GroupListing(
                     each.group_id, each.group_state, each.group_type or CLASSIC, each.protocol_type
                 )

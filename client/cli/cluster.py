@@ -228,10 +228,11 @@ def _watch(arguments: argparse.Namespace) -> int:
 async def _watch_metrics(admin: Admin, arguments: argparse.Namespace) -> None:
     """Asks for the addresses once: nodes keep them. A node that does not answer is left out and named."""
     from rookery.client import core_metrics
-    from rookery.client.cli.events import served
+    from rookery.client.cli.events import note, served
     from rookery.client.node_pages import PageError, text_page
 
-    access, addresses = access_of(arguments), await served(admin, arguments.http)
+    access, (addresses, failures) = access_of(arguments), await served(admin, arguments.http)
+    note(failures.values())
 
     async def look(number: int, address: str) -> tuple[int, core_metrics.Look] | None:
         try:

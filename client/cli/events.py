@@ -5,7 +5,7 @@ import asyncio
 import json
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +16,7 @@ from rookery.client.node_pages import (
     HTTP_LISTENER,
     Access,
     PageError,
+    Places,
     http_addresses,
     page,
     stream,
@@ -43,7 +44,7 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=with_admin(_events))
 
 
-async def addresses_of(admin: Admin, http: str | None) -> dict[int, str]:
+async def places_of(admin: Admin, http: str | None) -> Places:
     """Where the nodes serve their pages, by node, or by place where they were named; empty if they do not."""
     if http is None:
         return await http_addresses(admin)
@@ -53,24 +54,22 @@ async def addresses_of(admin: Admin, http: str | None) -> dict[int, str]:
             parse_bootstrap(each.removeprefix("https://").removeprefix("http://"))
     except ValueError as error:
         raise UsageError(f"--http: {error}") from error
-    return dict(enumerate(addresses, 1))
+    return Places(dict(enumerate(addresses, 1)), {})
 
 
-async def recorded(
-    admin: Admin, http: str | None, query: str, access: Access
-) -> tuple[list[Event], dict[str, str]]:
+async def recorded(places: Places, query: str, access: Access) -> tuple[list[Event], list[str]]:
     """The events of all nodes that answer, oldest first, and why others did not."""
     found: list[Event] = []
-    failures: dict[str, str] = {}
+    failures = list(places.failures.values())
 
     async def ask(address: str) -> None:
         try:
             rows = (await page(address, f"/events?{query}", access))["events"]
             found.extend(read_event(json.dumps(row)) for row in rows)
         except (PageError, ValueError, KeyError, TypeError) as error:
-            failures[address] = str(error)
+            failures.append(str(error))
 
-    await asyncio.gather(*(ask(each) for each in (await addresses_of(admin, http)).values()))
+    await asyncio.gather(*(ask(each) for each in places.addresses.values()))
     return sorted(found, key=lambda event: (event.at_ms, event.node, event.id)), failures
 
 
@@ -109,28 +108,35 @@ async def _events(admin: Admin, arguments: argparse.Namespace) -> int:
     chosen = {"event": ",".join(arguments.event), "topic": arguments.topic, "group": arguments.group}
     words = {"limit": str(arguments.count), **chosen}
     query = "&".join(f"{name}={quote(text)}" for name, text in words.items() if text)
+    places = await served(admin, arguments.http)
     if arguments.follow:
-        await _follow(list((await served(admin, arguments.http)).values()), query, arguments)
+        note(places.failures.values())
+        await _follow(list(places.addresses.values()), query, arguments)
         return 0
-    await served(admin, arguments.http)
-    events, failures = await recorded(admin, arguments.http, query, access_of(arguments))
+    events, failures = await recorded(places, query, access_of(arguments))
     shown([row_of(event) for event in events if is_shown(event, arguments.level)], arguments.output)
-    for reason in failures.values():
-        print(f"rookery: {reason}", file=sys.stderr)
+    note(failures)
     if failures:
         raise UnhealthyError(f"{len(failures)} node(s) did not answer; what they recorded is missing above")
     return 0
 
 
-async def served(admin: Admin, http: str | None) -> dict[int, str]:
+def note(failures: Iterable[str]) -> None:
+    """Nodes that did not answer, for people; what the others said is shown all the same."""
+    for reason in failures:
+        print(f"rookery: {reason}", file=sys.stderr)
+
+
+async def served(admin: Admin, http: str | None) -> Places:
     """Where nodes serve their pages; says so if none does."""
-    addresses = await addresses_of(admin, http)
-    if not addresses:
+    places = await places_of(admin, http)
+    if not places.addresses:
+        note(places.failures.values())
         raise CliError(
             f"no broker serves pages: its option {HTTP_LISTENER} is not set, or it is not a node of Rookery. "
             "Set it, or name nodes with --http"
         )
-    return addresses
+    return places
 
 
 async def _follow(addresses: list[str], query: str, arguments: argparse.Namespace) -> None:

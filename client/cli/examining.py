@@ -15,6 +15,7 @@ from rookery.client.admin import Admin
 from rookery.client.admin.types import (
     BrokerDescription,
     GroupListing,
+    QuorumDescription,
     ResourceType,
     TopicDescription,
     TransactionDescription,
@@ -25,7 +26,7 @@ from rookery.client.cli.transaction import orphans
 from rookery.client.diagnosis import ClusterFacts, Hanging, NodeReport
 from rookery.client.errors import CliError, KafkaError
 from rookery.client.group_report import REBALANCE, GroupFacts
-from rookery.client.node_pages import Access, PageError, http_addresses, page
+from rookery.client.node_pages import Access, PageError, Places, http_addresses, page
 from rookery.core.flight_recorder import Event
 from rookery.core.net.cluster import BootstrapError, parse_bootstrap
 from rookery.core.net.connection import Connection, ConnectionLostError
@@ -41,6 +42,8 @@ REACH_S = 3.0
 GROUPS_MAX = 50
 ASK_MS = 15_000
 EVENTS_ASKED = 500
+QUORUM_MS = 8_000
+NO_LEADER = QuorumDescription(-1, -1, -1, [], [])
 DOCTOR = "rookery-doctor"
 LISTENING = LISTENERS, ADVERTISED, CONTROLLERS = "listeners", "advertised.listeners", "controller.listener.names"
 
@@ -102,16 +105,16 @@ class Examination:
             for topic in facts.topics
             if any(len(each.isr) < len(each.replicas) for each in topic.partitions)
         }
-        facts.quorum = await ask("the metadata quorum", admin.describe_quorum(), None)
+        facts.quorum = await ask("the metadata quorum", _quorum(self._options), None)
         facts.now_ms = int(time.time() * 1000)
         facts.features = await ask("features", admin.describe_features(), None)
         if not reached:  # what follows asks single brokers
             return
         facts.log_dirs = await ask("log dirs", admin.describe_log_dirs(reached), {})
-        events = await self._nodes(admin)
-        await self._groups(admin, events)
-        facts.hanging = await ask("transactions", _hanging(admin), [])
-        facts.orphans = await ask("producers", orphans(admin, facts.topics), [])
+        events = await self._nodes(admin, reached)
+        await self._groups(admin, events, reached)
+        facts.hanging = await ask("transactions", _hanging(admin, reached), [])
+        facts.orphans = await ask("producers", orphans(admin, facts.topics, reached), [])
         self._extra["cluster.json"] = {
             "cluster": str(cluster),
             "topics": [str(each) for each in facts.topics],
@@ -192,11 +195,12 @@ class Examination:
         connection.close()
         return Reached("", versions, left_s)
 
-    async def _nodes(self, admin: Admin) -> list[Event]:
+    async def _nodes(self, admin: Admin, reached: list[int]) -> list[Event]:
         """What nodes of Rookery say of themselves, and what they recorded."""
-        addresses: dict[int, str] = await self._ask("pages of nodes", http_addresses(admin), {})
+        places = await self._ask("pages of nodes", http_addresses(admin, reached), Places({}, {}))
+        self._failures.update({f"node {node}": why for node, why in places.failures.items()})
         reports: dict[int, NodeReport] = {}
-        for node, address in addresses.items():
+        for node, address in places.addresses.items():
             try:
                 said = await page(address, "/healthz?verbose", self._access, accepted=(200, 503))
                 reports[node] = _report(said)
@@ -204,13 +208,10 @@ class Examination:
             except (PageError, ValueError, KeyError, TypeError) as error:
                 self._failures[f"node {node}"] = str(error)
         self._facts.reports = reports
-        if not addresses:
-            return []
-        events, _ = await self._ask("events", recorded(admin, None, f"limit={EVENTS_ASKED}", self._access), ([], {}))
-        return events
+        return (await recorded(places, f"limit={EVENTS_ASKED}", self._access))[0]
 
-    async def _groups(self, admin: Admin, events: Iterable[Event]) -> None:
-        listed: list[GroupListing] = await self._ask("groups", admin.list_groups(), [])
+    async def _groups(self, admin: Admin, events: Iterable[Event], reached: list[int]) -> None:
+        listed: list[GroupListing] = await self._ask("groups", admin.list_groups(brokers=reached), [])
         rebalances = [event for event in events if event.name == REBALANCE]
         found: list[GroupFacts] = []
         for each in listed[:GROUPS_MAX]:
@@ -271,15 +272,25 @@ async def _min_isr(admin: Admin, topic: str) -> int:
     return int(entries["min.insync.replicas"].value or 1)
 
 
+async def _quorum(options: dict[str, Any]) -> QuorumDescription:
+    """A broker that finds no controller says nothing for long, and nothing else over this connection. Elections are
+    over sooner than this gives up."""
+    try:
+        async with Admin({**options, "default.api.timeout.ms": QUORUM_MS}) as alone:
+            return await alone.describe_quorum()
+    except TimeoutError:
+        return NO_LEADER
+
+
 async def _options(admin: Admin, broker: int) -> dict[str, str | None]:
     """What differs from the defaults, without secrets."""
     entries = await admin.describe_config(ResourceType.BROKER, str(broker))
     return {each.name: None if each.sensitive else each.value for each in entries.values() if not each.is_default}
 
 
-async def _hanging(admin: Admin) -> list[Hanging]:
+async def _hanging(admin: Admin, reached: list[int]) -> list[Hanging]:
     found = []
-    for listed in await admin.list_transactions():
+    for listed in await admin.list_transactions(brokers=reached):
         if listed.state in ("Ongoing", "PrepareCommit", "PrepareAbort"):
             each: TransactionDescription = await admin.describe_transaction(listed.transactional_id)
             open_s = time.time() - each.start_time_ms / 1000

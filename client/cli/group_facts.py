@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from rookery.client.admin import Admin
 from rookery.client.admin.types import GroupDescription
-from rookery.client.cli.events import recorded
+from rookery.client.cli.events import places_of, recorded
 from rookery.client.errors import CliError, NotFoundError
 from rookery.client.group_report import NOT_THERE, REBALANCE, GroupFacts, PartitionFacts
 from rookery.client.node_pages import Access
@@ -86,7 +86,7 @@ async def rebalances(admin: Admin, access: Access, group: str = "") -> list[Even
     words = {"limit": str(EVENTS_ASKED), "event": REBALANCE, "group": group}
     query = "&".join(f"{name}={quote(text)}" for name, text in words.items() if text)
     try:
-        found, _ = await recorded(admin, None, query, access)
+        found, _ = await recorded(await places_of(admin, None), query, access)
     except (CliError, KafkaError, ConnectionLostError, OSError):
         return []
     return found

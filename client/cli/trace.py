@@ -7,13 +7,12 @@ from urllib.parse import quote
 
 from rookery.client.admin import Admin
 from rookery.client.cli.common import access_of, add_bootstrap, add_http, add_output, show, with_admin
-from rookery.client.cli.events import recorded
-from rookery.client.errors import KafkaError, NotFoundError
-from rookery.client.node_pages import NOBODY, Access
+from rookery.client.cli.events import note, places_of, recorded
+from rookery.client.errors import NotFoundError
+from rookery.client.node_pages import NOBODY, Access, answer_of
 from rookery.client.record_trace import COLUMNS, TraceFacts, steps
 from rookery.client.types import TopicPartition
 from rookery.core.flight_recorder import Event, concerns
-from rookery.core.net.connection import ConnectionLostError
 
 GROUPS_AT_ONCE = 8
 EVENTS_MAX = 1000
@@ -47,6 +46,14 @@ async def facts_of(
     end = (await admin.list_offsets({place: "latest"}))[place].offset
     stable = (await admin.list_offsets({place: "latest"}, read_committed=True))[place].offset
     record = await admin.describe_record(place, offset) if start <= offset < end else None
+    failures: dict[int, str] = {}
+    late = [each for each in partition.replicas if each not in partition.isr]
+    behind, groups, events = await asyncio.gather(
+        _behind(admin, place, late, failures),
+        _groups(admin, place, failures),
+        _events(admin, place, http, access, failures),
+    )
+    note(failures.values())
     return TraceFacts(
         place,
         offset,
@@ -58,28 +65,27 @@ async def facts_of(
         partition.replicas,
         partition.isr,
         record,
-        await _behind(admin, place, [each for each in partition.replicas if each not in partition.isr]),
-        await _groups(admin, place),
-        await _events(admin, place, http, access),
+        behind,
+        groups,
+        events,
     )
 
 
-async def _behind(admin: Admin, place: TopicPartition, replicas: list[int]) -> dict[int, int]:
+async def _behind(
+    admin: Admin, place: TopicPartition, replicas: list[int], failures: dict[int, str]
+) -> dict[int, int]:
     """How far replicas that are out of sync say they are behind."""
     found = {}
     for replica in replicas:
-        try:
-            dirs = await admin.describe_log_dirs([replica], [place])
-        except (KafkaError, ConnectionLostError, OSError):
-            continue
-        for folder in dirs[replica]:
+        dirs = await answer_of(replica, admin.describe_log_dirs([replica], [place]), failures) or {}
+        for folder in dirs.get(replica, ()):
             if place in folder.replicas:
                 found[replica] = folder.replicas[place].offset_lag
     return found
 
 
-async def _groups(admin: Admin, place: TopicPartition) -> dict[str, int]:
-    """The offset of each group that has one of this partition."""
+async def _groups(admin: Admin, place: TopicPartition, failures: dict[int, str]) -> dict[str, int]:
+    """The offset of each group that has one of this partition, of all coordinators that answer."""
     found: dict[str, int] = {}
     slots = asyncio.Semaphore(GROUPS_AT_ONCE)
 
@@ -89,11 +95,21 @@ async def _groups(admin: Admin, place: TopicPartition) -> dict[str, int]:
         if place in offsets and offsets[place].offset >= 0:
             found[group] = offsets[place].offset
 
-    await asyncio.gather(*(ask(each.group_id) for each in await admin.list_groups()))
+    async def ask_coordinator(broker: int) -> None:
+        groups = await answer_of(broker, admin.list_groups(brokers=[broker]), failures) or []
+        await asyncio.gather(*(ask(each.group_id) for each in groups))
+
+    await asyncio.gather(*(ask_coordinator(each.id) for each in (await admin.describe_cluster()).brokers))
     return found
 
 
-async def _events(admin: Admin, place: TopicPartition, http: str | None, access: Access) -> list[Event]:
+async def _events(
+    admin: Admin, place: TopicPartition, http: str | None, access: Access, failures: dict[int, str]
+) -> list[Event]:
     """What the nodes recorded about the partition; nothing where nodes record nothing."""
-    found, _ = await recorded(admin, http, f"limit={EVENTS_MAX}&topic={quote(place.topic)}", access)
+    query = f"limit={EVENTS_MAX}&topic={quote(place.topic)}"
+    places = await places_of(admin, http)
+    failures.update(places.failures)
+    found, silent = await recorded(places._replace(failures={}), query, access)
+    note(silent)
     return [event for event in found if concerns(event, *place)]

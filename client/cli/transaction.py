@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rookery.client.admin import Admin
@@ -133,10 +133,17 @@ async def _hanging(admin: Admin, arguments: argparse.Namespace) -> int:
     return EXIT_FOUND if rows else 0
 
 
-async def orphans(admin: Admin, topics: Sequence[TopicDescription]) -> list[Orphan]:
-    """Transactions that are open for longer than the brokers allow. Only partitions with records that readers of
-    committed data do not get are asked further."""
-    led = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions if each.leader >= 0]
+async def orphans(
+    admin: Admin, topics: Sequence[TopicDescription], leaders: Collection[int] | None = None
+) -> list[Orphan]:
+    """Transactions that are open for longer than the brokers allow, where one of `leaders` leads. Only partitions with
+    records that readers of committed data do not get are asked further."""
+    led = [
+        TopicPartition(topic.name, each.number)
+        for topic in topics
+        for each in topic.partitions
+        if (each.leader >= 0 if leaders is None else each.leader in leaders)
+    ]
     ends = await admin.list_offsets(dict.fromkeys(led, "latest"))
     stable = await admin.list_offsets(dict.fromkeys(led, "latest"), read_committed=True)
     waiting = [place for place in led if stable[place].offset < ends[place].offset]

@@ -113,6 +113,14 @@ def test_silence_where_nodes_do_not_know() -> None:
     assert diagnose(replace(healthy(), reports={1: NodeReport("1.0", 0.0)})) == []
 
 
+def test_a_topic_with_fewer_replicas_than_min_insync_replicas_takes_writes() -> None:
+    """As in Kafka, all of its replicas suffice; another partition that lacks one does not change that."""
+    lone, lacking = PartitionDescription(0, 1, 0, (1,), (1,), ()), PartitionDescription(1, 1, 0, (1, 2), (1,), ())
+    mixed = TopicDescription("t", UUID(int=1), False, [lone, lacking])
+    (found,) = diagnose(replace(healthy(), topics=[mixed], min_isr={"t": 2}))
+    assert "1 partition(s) have fewer replicas in sync than min.insync.replicas: t-1;" in found.what
+
+
 def test_the_worst_comes_first() -> None:
     found = diagnose(replace(healthy(), topics=[topic(1, (1, 2)), topic(-1, ())]))
     assert [each.severity for each in found] == [Severity.ERROR, Severity.WARNING]

@@ -3,11 +3,8 @@
 import asyncio
 import json
 import re
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,38 +14,20 @@ from rookery.client.cli.__main__ import main
 from rookery.client.cli.doctor import REDACTED, redacted
 from rookery.testing import Cluster
 from tests.certificates import Authority
+from tests.cluster.local import wait_for
+from tests.cluster.lone_node import lone_properties, node_process
 from tests.interop.test_transaction_tools import hang
 from tests.ports import free_ports
 from tests.unit.client.cli.test_admin_commands import Command, commit
 
 TOKEN = "a-token-that-nobody-guesses"
+LOOKS_OFTEN = "from rookery.broker.server.tls import TlsReload; TlsReload.__init__.__defaults__ = (0.2,)"
+"""For another certificate; every 10 seconds by default."""
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@contextmanager
-def node_alone(folder: Path, **options: str) -> Iterator[None]:
-    """A process with the given options, its own quorum."""
-    config = folder / "node.properties"
-    values = {
-        "log.dirs": str(folder / "data"), "rookery.http.listener": f"127.0.0.1:{free_ports(1)[0]}",
-        "rookery.allow.plaintext.controller": "true", **options,
-    }  # fmt: skip
-    config.write_text("".join(f"{name}={text}\n" for name, text in values.items()))
-    words = [sys.executable, "-m", "rookery.client.cli", "node", "--config", str(config)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            assert process.stdout is not None
-            lines: list[str] = []
-            while "node.ready" not in (line := process.stdout.readline()):
-                assert line, f"the node ended:\n{''.join(lines)}"
-                lines.append(line)
-            yield
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +47,7 @@ def secured(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> I
         f"security.protocol=SSL\nssl.truststore.location={authority.path}\nrookery.http.token={TOKEN}\n"
         f"bootstrap.servers=127.0.0.1:{port}\n"
     )
-    with node_alone(folder, **options):
+    with node_process(lone_properties(folder, **options), first=LOOKS_OFTEN):
         yield file
 
 
@@ -98,6 +77,29 @@ def test_a_client_without_tls_reads_what_is_wrong(secured: Path, capsys: pytest.
     assert "is security.protocol right" in capsys.readouterr().out
 
 
+def test_what_could_not_be_asked_is_said(
+    secured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(secured.read_text().replace(TOKEN, "another"))
+    assert main(["doctor", "--command-config", str(file)]) == 1
+    assert re.search(r"WARNING +node 1 could not be asked: .* a token is needed", capsys.readouterr().out)
+
+
+def test_a_certificate_whose_last_day_has_come_or_gone(
+    secured: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Last with this node: nobody connects to it afterwards."""
+
+    def says(words: str) -> bool:
+        return main(["doctor", "--command-config", str(secured)]) == 3 and words in capsys.readouterr().out
+
+    authority.issue("node", "127.0.0.1", days=1)
+    wait_for(lambda: says("ends in 1 day(s): no client connects from then on"), "the certificate's last day")
+    authority.issue("node", "127.0.0.1", days=-1)
+    wait_for(lambda: says("cannot be reached: TLS failed: certificate has expired"), "the certificate's end")
+
+
 def test_secrets_are_taken_out_by_name() -> None:
     found = redacted({"ssl.key.password": "x", "a": [{"my.Token": "z", "b": 1}], "ssl.keystore.key": "k"})
     assert found == {"ssl.key.password": REDACTED, "a": [{"my.Token": REDACTED, "b": 1}], "ssl.keystore.key": REDACTED}
@@ -114,7 +116,7 @@ def test_an_advertised_address_that_this_machine_cannot_reach(
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{dead},EXTERNAL://127.0.0.1:{other}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
     }
-    with node_alone(tmp_path, **options):
+    with node_process(lone_properties(tmp_path, **options)):
         assert main(["doctor", "--bootstrap", f"127.0.0.1:{port}"]) == 3
         said = capsys.readouterr().out
         assert f"broker 1 advertises 127.0.0.1:{dead}, which this machine cannot reach" in said
