@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -19,13 +20,13 @@ KILLS = json.loads((Path(__file__).parent / "nodes_kills.json").read_text())
 SLICES = 6
 SEEDS_PER_SLICE = 2
 FIRST_SEED = 1
-WITH_VOTER_WORK = {7: (), 9: ("rot_metadata",)}
-"""Seeds, and the only work that is done in them, or what they draw."""
+VOTER_SEEDS = range(7, 19)
+"""Run in turn until all that is done to voters has been done."""
 TRANSACTION_SEEDS = (1, 2)
 CONSUMER_SEEDS = (1, 2)
 CLIENT_SEEDS = (1, 4, 7)
-OTHERS = 8
-"""How many more seeds are tried for a planted bug."""
+OTHERS = 40
+"""How many more seeds are tried for a planted bug. They cost nothing as long as the recorded ones notice it."""
 
 
 @pytest.mark.row(57, 59, 60, 61, 63, 64, 65, 66, 67)
@@ -44,11 +45,14 @@ def test_voters_come_and_go() -> None:
     """Votes are taken and given back, a controller gets an empty disk, and one whose metadata rots, while it is down or
     leads, is rebuilt."""
     done: Counter[str] = Counter()
-    for seed, only in WITH_VOTER_WORK.items():
+    for seed in VOTER_SEEDS:
+        missing = [work for work in VOTER_WORK if not done[work]]
+        if not missing:
+            break
         swarm = draw(Random(f"{seed} nodes"), minutes=True)
         draw_voter_work(Random(f"{seed} voters"), swarm)
-        if only:
-            swarm.voter_work, swarm.voter_work_s = dict.fromkeys(only, 1.0), 1.0
+        if len(missing) < len(VOTER_WORK):
+            swarm.voter_work, swarm.voter_work_s = dict.fromkeys(missing, 1.0), 1.0
         done.update(Simulation(seed, swarm).run().counts)
     assert all(done[work] > 0 for work in VOTER_WORK)
     assert done["refused damaged metadata"] >= done["rot_metadata"] + done["rot_live_metadata"]
@@ -56,32 +60,37 @@ def test_voters_come_and_go() -> None:
 
 @pytest.mark.row(132, 133, 134, 135, 137)
 @pytest.mark.invariant("T2", "T6", "T7", "T8", "T9", "T10", "T11", "T12")
-@pytest.mark.parametrize("seed", TRANSACTION_SEEDS)
-def test_no_seed_breaks_a_transaction(seed: int) -> None:
+def test_no_seed_breaks_a_transaction() -> None:
     """``python -m tests.simulation.nodes_run transactions -v SEED`` shows how a violation came about."""
-    counts = run(seed, "transactions").counts
-    assert counts["commits"] > 10, "too little to show anything"
-    assert counts["aborts"] > 2
-    assert counts["history: committed"] > 10
+    counts = _counts(TRANSACTION_SEEDS, "transactions")
+    assert counts["commits"] > 20, "too little to show anything"
+    assert counts["aborts"] > 4
+    assert counts["history: committed"] > 20
 
 
 @pytest.mark.invariant("G1", "G2", "G3", "G4", "G13", "G15", "G16")
-@pytest.mark.parametrize("seed", CONSUMER_SEEDS)
-def test_no_seed_gives_a_partition_to_two(seed: int) -> None:
+def test_no_seed_gives_a_partition_to_two() -> None:
     """``python -m tests.simulation.nodes_run consumers -v SEED`` shows how a violation came about."""
-    counts = run(seed, "consumers").counts
-    assert counts["taken"] > 10, "too little to show anything"
-    assert counts["committed"] > 50
+    counts = _counts(CONSUMER_SEEDS, "consumers")
+    assert counts["taken"] > 20, "too little to show anything"
+    assert counts["committed"] > 100
 
 
 @pytest.mark.row(5, 14, 17, 20, 90, 104, 105, 126, 130, 132, 137)
-@pytest.mark.parametrize("seed", CLIENT_SEEDS)
-def test_no_seed_breaks_a_promise_of_the_python_client(seed: int) -> None:
+def test_no_seed_breaks_a_promise_of_the_python_client() -> None:
     """``python -m tests.simulation.nodes_run clients -v SEED`` shows how a violation came about."""
-    counts = run(seed, "clients").counts
-    assert counts["acked"] > 50, "too little to show anything"
-    assert counts["handled by clients"] > 50
-    assert counts["faults"] > 2
+    counts = _counts(CLIENT_SEEDS, "clients")
+    assert counts["acked"] > 150, "too little to show anything"
+    assert counts["handled by clients"] > 150
+    assert counts["faults"] > 6
+
+
+def _counts(seeds: Sequence[int], kind: str) -> Counter[str]:
+    """Of all seeds together: what one of them does depends on chance, and so on any change of the code."""
+    found: Counter[str] = Counter()
+    for seed in seeds:
+        found.update(run(seed, kind).counts)
+    return found
 
 
 @pytest.mark.parametrize("name", sorted(KILLS))
