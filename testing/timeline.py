@@ -5,12 +5,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from rookery.core.event_logging import ROOT
 from rookery.core.testing.process import PROCESS
 
 ENTRIES_MAX = 10_000
+RUN_MAX = 10
+"""Entries of one node and one kind, one after the other, that are shown each."""
 QUIET = frozenset({"raft.peer.failed", "follower.disconnected", "broker.heartbeat.failed", "connection.dropped"})
 """Events that repeat while a fault lasts and add nothing to it."""
 
@@ -86,7 +89,15 @@ class Timeline:
 
 
 def text_of(entries: Iterable[Entry]) -> str:
-    return "\n".join(map(str, entries))
+    """A line for each entry. Of a long run of one kind, as when a topic of many partitions is created, the ends."""
+    lines: list[str] = []
+    for _, alike in groupby(entries, key=lambda entry: (entry.who, entry.what.partition(" ")[0])):
+        run = list(alike)
+        if len(run) > RUN_MAX + 1:
+            left_out = replace(run[-2], what=f"... {len(run) - RUN_MAX - 1} more like these")
+            run[RUN_MAX:-1] = [left_out]
+        lines += map(str, run)
+    return "\n".join(lines)
 
 
 class NodeEvents(logging.Filter):
