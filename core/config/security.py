@@ -256,8 +256,8 @@ ALLOW_PLAINTEXT_CONTROLLER = Option(
     "rookery.allow.plaintext.controller",
     Boolean(),
     False,
-    "Start although clients must authenticate while the controller listener is PLAINTEXT and not on loopback: whoever "
-    "reaches it can change the cluster.",
+    "Start although clients must authenticate while the controller listener is PLAINTEXT and not on loopback: all that "
+    "reach it can change the cluster.",
 )
 CONTROLLER_PLAINTEXT = Option(
     "rookery.controller.plaintext",
