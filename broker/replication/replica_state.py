@@ -214,10 +214,6 @@ class LeaderState:
         return len(self.committed.isr) < self.min_isr
 
     @property
-    def out_of_sync(self) -> tuple[int, ...]:
-        return tuple(node for node in self.replicas if node not in self.committed.isr)
-
-    @property
     def readable_latest(self) -> bool:
         """Whether the high watermark has reached this epoch: before, it may lie below what was already shown."""
         return self.high_watermark >= self.epoch_start
