@@ -233,7 +233,7 @@ def test_replicas_come_and_go() -> None:
     assert fetch(state, 3, 100) == NOTHING
 
 
-def test_the_latest_offset_is_told_only_when_the_epoch_has_begun() -> None:
+def test_the_latest_offset_is_reported_only_when_the_epoch_has_begun() -> None:
     state = leader()
     assert not state.readable_latest
     fetch(state, 2, 100)
