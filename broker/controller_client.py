@@ -69,8 +69,8 @@ class ControllerClient:
         control: Control = GRPC,
         new_id: Callable[[], UUID] = new_id,
     ) -> None:
-        """`level` returns the cluster's finalised metadata.version, as far as this broker knows; `new_id`
-        gives ids that nobody has used."""
+        """`level` returns the cluster's finalised metadata.version, as far as this broker knows; `new_id` gives unused
+        ids."""
         if not bootstrap:
             raise ValueError("a controller's address is needed: set controller.quorum.bootstrap.servers")
         self.broker_epoch = q.UNKNOWN_EPOCH
@@ -124,7 +124,7 @@ class ControllerClient:
             await channel.close()
 
     async def allocate_producer_ids(self) -> range:
-        """A block of producer ids that nobody else was given or will be."""
+        """A block of producer ids that no other broker gets."""
         request = q.AllocateProducerIdsRequest(self._node_id, self.broker_epoch)
         reply = await self.ask(request)
         return range(reply.first, reply.first + reply.count)
@@ -142,11 +142,11 @@ class ControllerClient:
                 found = await stub.DescribeQuorum(request, timeout=min(left, ATTEMPT_S))
             except grpc.aio.AioRpcError as error:
                 last = error
-                self._turn_from(address, next(self._bootstrap))
+                self._ask_instead_of(address, next(self._bootstrap))
             else:
                 if found.leader.id == found.leader.told_by:
                     return _quorum_view(found)
-                self._turn_from(address, found.leader.endpoint or next(self._bootstrap))
+                self._ask_instead_of(address, found.leader.endpoint or next(self._bootstrap))
             await asyncio.sleep(min(PAUSE_S[0], max(0.0, deadline - loop.time())))
         raise RequestTimedOutError(f"DescribeQuorum: no leader answered in {timeout_s} s; {_why(last)}")
 
@@ -210,7 +210,7 @@ class ControllerClient:
         except grpc.aio.AioRpcError as error:
             if error.code() not in _ELSEWHERE:
                 raise _refused(error) from error
-            self._turn_from(address, next(self._bootstrap))
+            self._ask_instead_of(address, next(self._bootstrap))
             if name_is_unknown(error) and self._channels.get(address) is channel:
                 del self._channels[address]
             raise
@@ -219,14 +219,14 @@ class ControllerClient:
         failure = reply.failure
         if failure.code == ErrorCode.NOT_CONTROLLER:
             known = failure.leader.endpoint if failure.leader.id >= 0 else ""
-            self._turn_from(address, known or next(self._bootstrap))
+            self._ask_instead_of(address, known or next(self._bootstrap))
         raise error_for(failure.code, failure.message)
 
     def _caller(self) -> raft_pb2.Caller:
         version = self._release.rpc_version(self._level())
         return raft_pb2.Caller(cluster_id=self._cluster_id, version=version, node_id=self._node_id, to_id=-1)
 
-    def _turn_from(self, address: str, to: str) -> None:
+    def _ask_instead_of(self, address: str, to: str) -> None:
         """Ask `to` from now on, unless another call has turned away from `address` already."""
         if self._address == address:
             self._address = to

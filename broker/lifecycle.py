@@ -1,9 +1,9 @@
-"""The broker's membership: register, keep the session alive, come out of the fence, and leave in order.
+"""The broker's membership: register, keep the session alive, get unfenced, and leave in order.
 
     starting → registered (fenced) → caught up → unfenced = running → shutting down
 
-A broker that was restarted serves nothing until it has replayed the metadata log past its own registration and
-the controller has let it out of the fence: until then, what it knows may be older than what was decided about it.
+A broker that was restarted serves nothing until it has replayed the metadata log past its own registration and the
+controller has unfenced it: until then, what it knows may be older than what was decided about it.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class Membership:
 
 
 class RegistrationError(Exception):
-    """The cluster did not take this broker in."""
+    """The cluster refused this broker."""
 
 
 class Lifecycle(Service):
@@ -107,12 +107,12 @@ class Lifecycle(Service):
     # --- what others ask ------------------------------------------------------------------------------------
 
     def storage_found(self, log_dirs: tuple[UUID, ...], *, previous_epoch: int) -> None:
-        """What the log directories say of themselves: who they are, and as which epoch they were closed cleanly."""
+        """What was found in the log directories: their ids, and the broker epoch of the last clean shutdown."""
         self._log_dirs = log_dirs
         self._previous_epoch = previous_epoch
 
     def ready(self) -> None:
-        """Everything the metadata log demands of this broker has been done: it may come out of the fence."""
+        """Everything the metadata log demands of this broker has been done: it may be unfenced."""
         self._ready = True
         self._beat_now.set()
 
@@ -142,7 +142,7 @@ class Lifecycle(Service):
         self.state = BrokerState.STARTING
 
     async def register(self) -> None:
-        """Enter the cluster; returns when the own registration has been replayed here."""
+        """Register; returns when this registration has been replayed here."""
         membership = self._membership
         request = RegisterBrokerRequest(
             cluster_id=membership.cluster_id,
@@ -154,7 +154,7 @@ class Lifecycle(Service):
             log_dirs=self._log_dirs,
             previous_broker_epoch=self._previous_epoch,
         )
-        reply = await self._insist(request, membership.registration_timeout_s)
+        reply = await self._ask_until_answered(request, membership.registration_timeout_s)
         if not isinstance(reply, RegisterBrokerReply):
             raise TypeError(f"not an answer to a registration: {reply!r}")
         self.epoch = self._controller.broker_epoch = reply.broker_epoch
@@ -163,7 +163,7 @@ class Lifecycle(Service):
         await self._until(lambda: self.caught_up, membership.registration_timeout_s, "replay its own registration")
 
     async def unfenced(self, timeout_s: float) -> None:
-        """Wait until this broker is out of the fence, in its own view."""
+        """Wait until this broker is unfenced, in its own view."""
         await self._until(lambda: self.running, timeout_s, "come out of the fence")
         self.state = BrokerState.RUNNING
         _log.info("broker.running", broker=self._membership.node_id, epoch=self.epoch)
@@ -195,7 +195,7 @@ class Lifecycle(Service):
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    async def _insist(self, request: Request[R], timeout_s: float) -> R:
+    async def _ask_until_answered(self, request: Request[R], timeout_s: float) -> R:
         """Ask until the controller answers; a refusal that will not pass is raised. The session of a predecessor
         that was killed may take its time to end."""
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -225,7 +225,7 @@ class Lifecycle(Service):
             ) from None
 
     async def _beat(self) -> None:
-        """One heartbeat an interval, and at once when there is something to say."""
+        """One heartbeat an interval, and at once when there is something to report."""
         while True:
             self._beat_now.clear()
             if self.epoch != NO_EPOCH:
@@ -237,7 +237,7 @@ class Lifecycle(Service):
                 continue
 
     def _pause_s(self) -> float:
-        """Quicker while waiting to come out of the fence or to leave."""
+        """Quicker while waiting to be unfenced or to leave."""
         waits = self._want_shut_down or (self._ready and self.fenced)
         return min(RETRY_S, self._membership.heartbeat_s) if waits else self._membership.heartbeat_s
 

@@ -82,7 +82,7 @@ def explain(facts: GroupFacts) -> list[Finding]:
         return dead if facts.partitions else _looping(facts)
     lost += _overtaking(facts)
     if not facts.group.members:
-        return [*lost, *dead, _nobody(facts), *_looping(facts)]
+        return [*lost, *dead, _without_members(facts), *_looping(facts)]
     found = [*lost, *dead, *(_looping(facts) or _rebalancing(facts)), *_unowned(facts)]
     found += _held_back(facts)
     found += _hot(facts) or _slow_member(facts) or _one_topic(facts)
@@ -98,7 +98,7 @@ def explain(facts: GroupFacts) -> list[Finding]:
     return found
 
 
-def _nobody(facts: GroupFacts) -> Finding:
+def _without_members(facts: GroupFacts) -> Finding:
     return Finding(
         f"no consumer runs: the group has no members, and {facts.lag} record(s) wait",
         (

@@ -25,7 +25,7 @@ LINE_BYTES = 50
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of one load."""
+    """The result of one load."""
 
     what: str
     records: int

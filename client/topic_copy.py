@@ -19,8 +19,8 @@ async def copy_records(
     read_committed: bool,
     report: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Copy up to where the partitions end now, and return how many records were acknowledged; `report` hears of each
-    chunk."""
+    """Copy up to where the partitions end now, and return how many records were acknowledged; `report` is called after
+    each chunk."""
     reading = {
         **options,
         "isolation.level": "read_committed" if read_committed else "read_uncommitted",

@@ -2,9 +2,9 @@
 
     request → queue → handler (pure, found in the table) → records proposed → committed → reply
 
-It is driven from outside and starts nothing by itself: requests come through `submit`, `run` handles what is
-queued, `tick` does what time demands, and the quorum reports what is committed and who leads. So the same code
-runs in a node, on its event loop, and in a simulator, in virtual time.
+It is driven from outside and starts nothing by itself: requests come through `submit`, `run` handles what is queued,
+`tick` does what is due, and the quorum reports what is committed and who leads. So the same code runs in a node, on its
+event loop, and in a simulator, in virtual time.
 """
 
 import math
@@ -86,9 +86,9 @@ class Controller:
         deactivated: Callable[[], None] = lambda: None,
         offload: Offload | None = None,
     ) -> None:
-        """`new_id` gives ids that nobody has used; `wake` is called when there is something for `run`; `publish` gets
-        every committed change; `deactivated` is called when this node stops being active; `offload` runs work
-        that takes long in a big cluster (by default on the spot)."""
+        """`new_id` gives unused ids; `wake` is called when there is something for `run`; `publish` gets every committed
+        change; `deactivated` is called when this node stops being active; `offload` runs work that takes long in a big
+        cluster (by default on the spot)."""
         self.settings = settings
         self.metrics = ControllerMetrics()
         self.sessions = Sessions(session_s=settings.session_s, grace_s=settings.reconnect_grace_s)
@@ -155,7 +155,7 @@ class Controller:
         return bool(self._queue) and not self._busy
 
     def tick(self) -> None:
-        """What the passage of time demands: fencing, rebalancing, timeouts, snapshots."""
+        """What is due: fencing, rebalancing, timeouts, snapshots."""
         now = self.now()
         self._time_out(now)
         if self.active and not self._busy:
@@ -169,7 +169,7 @@ class Controller:
             self.write_snapshot()
 
     def write_snapshot(self) -> None:
-        """Begin to write the committed image down; the quorum takes the time, and a thread, for it."""
+        """Begin to write a snapshot of the committed image; the quorum does it in a thread."""
         image = self.committed
         self._quorum.write_snapshot(
             SnapshotId(image.offset + 1, image.epoch), snapshot_values(image, self.settings.release)
@@ -246,7 +246,7 @@ class Controller:
         heavy: bool = False,
         done: Callable[[], None] = lambda: None,
     ) -> None:
-        """Queue work of the controller's own, before what others ask."""
+        """Queue the controller's own work, before requests."""
 
         def ended(outcome: Any) -> None:
             done()

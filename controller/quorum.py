@@ -1,4 +1,4 @@
-"""The port between the controller (what to write) and Raft (how it becomes true).
+"""The port between the controller (what to write) and Raft (how it is committed).
 
 The controller proposes values and learns of committed ones; it knows nothing of votes, disks or peers. Raft's
 driver implements `Quorum`.

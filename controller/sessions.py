@@ -58,7 +58,7 @@ class Sessions:
         }
 
     def stalled(self, seconds: float) -> None:
-        """The controller itself did not run: for that time nobody can be blamed for silence."""
+        """The controller itself did not run: that time does not count as silence of the brokers."""
         self._began += seconds
         for session in self._sessions.values():
             session.deadline += seconds
@@ -66,7 +66,8 @@ class Sessions:
                 session.closed_at += seconds
 
     def arrived(self, request: Any, image: Image, now: float) -> None:
-        """A heartbeat counts when it arrives, not when its turn comes: a busy controller fences nobody."""
+        """A heartbeat counts when it arrives, not when its turn comes: a busy controller fences no broker by
+        mistake."""
         if isinstance(request, HeartbeatRequest):
             broker = image.brokers.get(request.broker_id)
             if broker is not None and broker.epoch == request.broker_epoch:

@@ -1,4 +1,4 @@
-"""What a controller does unasked. Each controller writes snapshots of its committed image; the active one also hands
+"""Periodic work of a controller. Each controller writes snapshots of its committed image; the active one also hands
 leadership back to preferred replicas and keeps the log moving."""
 
 from collections.abc import Callable, Iterator, Sequence

@@ -98,7 +98,7 @@ class Writer:
             self._parked.popleft()[1]()
 
     def drop(self) -> list[Answered]:
-        """Leadership is lost: forget what was proposed. The parked replies will not become true here."""
+        """Leadership is lost: forget what was proposed. The parked replies do not hold any more."""
         dropped = [release for _, release in self._parked]
         self._proposals.clear()
         self._parked.clear()

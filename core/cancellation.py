@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 async def finish_despite_cancel(work: Awaitable[T], on_cancelled: Callable[[], None] = lambda: None) -> T:
     """Wait for `work`. A caller that is cancelled meanwhile raises CancelledError only after the work is done, so that
-    nobody reuses what it still holds. `on_cancelled` may ask the work to end early."""
+    nothing reuses what it still holds. `on_cancelled` may ask the work to end early."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

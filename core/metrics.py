@@ -1,9 +1,9 @@
 """Metrics of one node, in Prometheus form.
 
-Counters on the hot path are plain integers of the component that owns them; `read` registers a function that
-hands them over when somebody scrapes. The samples of one family are taken at one moment; writing them down gives
-way to the event loop every few hundred lines, so a scrape of many partitions never holds the loop for long. Of
-families with one sample per partition only a configured number of samples is written.
+Counters on the hot path are plain integers of the component that owns them; `read` registers a function that hands them
+over at a scrape. The samples of one family are taken at one moment; writing them down gives way to the event loop every
+few hundred lines, so a scrape of many partitions never holds the loop for long. Of families with one sample per
+partition only a configured number of samples is written.
 """
 
 import asyncio

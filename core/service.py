@@ -30,7 +30,7 @@ class Service:
 
 
 class ServiceError(Exception):
-    """A service ended although nobody asked it to."""
+    """A service ended without a request to stop."""
 
 
 class ServiceGroup:

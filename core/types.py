@@ -6,8 +6,6 @@ from uuid import UUID
 NodeId = NewType("NodeId", int)
 Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
-BrokerEpoch = NewType("BrokerEpoch", int)
-ProducerId = NewType("ProducerId", int)
 
 NO_NODE = NodeId(-1)
 NO_EPOCH = LeaderEpoch(-1)

@@ -1,4 +1,4 @@
-"""Ends the processes of a cluster when the process that started them ends without a word, as by kill -9."""
+"""Ends the processes of a cluster when the process that started them ends without notice, as by kill -9."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""A cluster inside a test, with the faults of production at the end of a call."""
+"""A cluster inside a test. Each kind of fault in production is a call."""
 
 import asyncio
 import threading

@@ -27,7 +27,7 @@ from rookery.core.config.options import Settings
 from rookery.core.disk import FileDisk
 from rookery.core.ids import id_text, new_id
 from rookery.core.net.network import Listening, ProtocolFactory, SocketNetwork
-from rookery.core.net.tls_listener import TlsDoor
+from rookery.core.net.tls_listener import TlsAdmission
 from rookery.core.testing.control import SimControl
 from rookery.core.testing.disk import MemoryDisk
 from rookery.core.testing.host_disk import HostDisk, LifeDisk
@@ -85,7 +85,7 @@ class _NodeNetwork:
         host: str,
         port: int,
         backlog: int = 50,
-        tls: TlsDoor | None = None,
+        tls: TlsAdmission | None = None,
     ) -> Listening:
         outside = await self._outside.listen(factory, host, port, backlog, tls)
         inside = await self._between.listen(factory, self._host, port) if tls is None else None
@@ -242,7 +242,7 @@ class EmbeddedNodes:
             self.loop.close()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Run `work` on the nodes' loop, as nobody's process."""
+        """Run `work` on the nodes' loop, outside of all processes."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
@@ -328,7 +328,7 @@ class EmbeddedNodes:
                 node.life.end()
 
     def close(self) -> None:
-        """End all nodes without ceremony, and the thread."""
+        """End all nodes at once, and the thread."""
         if self._thread.is_alive():
             self.call(self._kill_all())
             self.loop.call_soon_threadsafe(self.loop.stop)

@@ -11,7 +11,7 @@ class UnsupportedFault(Exception):
 
 
 def flip_in_file(path: str, place: int) -> None:
-    """Change one bit of a file of this machine, in place: whoever appends to it meanwhile loses nothing."""
+    """Change one bit of a file of this machine, in place: what is appended to it meanwhile is not lost."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         before = os.pread(descriptor, 1, place)

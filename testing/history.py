@@ -1,4 +1,4 @@
-"""What clients saw while the cluster had a bad day, and whether it was allowed.
+"""What clients saw during faults, and whether it was allowed.
 
 Values are unique per partition and sent once by the harness; only the client retries. An acknowledged value must be
 at the offset it was acknowledged with, exactly once, whatever failed. A value without an answer may be there or not,

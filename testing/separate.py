@@ -91,7 +91,7 @@ class SeparateNodes:
             self._processes.stop(node_id)
 
     def close(self) -> None:
-        """End all nodes without ceremony, also when not all came up."""
+        """End all nodes at once, also when not all came up."""
         try:
             self._processes.kill_all()
             self._timeline.entries()  # before the logs go

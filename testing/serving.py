@@ -19,8 +19,8 @@ READ_BYTES = 4096
 def serve(
     nodes: int, config: Mapping[str, str], data: Path | None = None, *, port: int = 0, processes: bool = False
 ) -> None:
-    """Print the bootstrap addresses on one line, and stay until whoever started this is gone: its process ended, the
-    pipe that is standard input was closed, or SIGTERM or SIGINT came."""
+    """Print the bootstrap addresses on one line, and stay until the process that started this is gone: its process
+    ended, the pipe that is standard input was closed, or SIGTERM or SIGINT came."""
     parent = os.getppid()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -42,6 +42,6 @@ def _stay(parent: int) -> None:
 
 
 def _is_pipe(descriptor: int) -> bool:
-    """Whether its end says that somebody is gone. That of a terminal or of /dev/null does not."""
+    """Whether its end shows that the other process is gone. That of a terminal or of /dev/null does not."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

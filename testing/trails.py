@@ -87,10 +87,10 @@ class Trails:
             return
         trail.steps.append(step)
         if partition.leading is not None and partition.topic not in INTERNAL:
-            self._tell(node_id, partition, step.high_watermark)
+            self._report_committed(node_id, partition, step.high_watermark)
 
-    def _tell(self, node_id: int, partition: Partition, high_watermark: int) -> None:
-        """What a leader has committed is part of the story, once."""
+    def _report_committed(self, node_id: int, partition: Partition, high_watermark: int) -> None:
+        """Put what a leader has committed on the timeline, once."""
         known = self._committed.get(partition.topic_partition)
         before = known[1] if known is not None and known[0] == partition.topic_id else partition.log.start_offset
         if high_watermark > before:

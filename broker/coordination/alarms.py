@@ -1,7 +1,7 @@
-"""Wake-up calls for many keys, of which each has at most one set.
+"""Timers for many keys, at most one for each.
 
-A call that was put off rings at its old time and is set again then: moving a deadline back, as every heartbeat does,
-costs nothing.
+A timer whose deadline was moved back fires at its old time and is then set again, so moving a deadline back, as every
+heartbeat does, costs nothing.
 """
 
 from collections.abc import Callable, Hashable
@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Alarms(Generic[K]):
-    """`ring` is called with the key; whether anything is due then is for it to see."""
+    """`ring` is called with the key and has to check whether anything is due."""
 
     def __init__(self, scheduler: Scheduler, ring: Callable[[K], None]) -> None:
         self._scheduler = scheduler
@@ -30,9 +30,9 @@ class Alarms(Generic[K]):
                 return
             before[1].cancel()
         delay_s = max(0, at_ms - now_ms) / 1000
-        self._set[key] = at_ms, self._scheduler.call_later(delay_s, self._rings, key)
+        self._set[key] = at_ms, self._scheduler.call_later(delay_s, self._expired, key)
 
-    def _rings(self, key: K) -> None:
+    def _expired(self, key: K) -> None:
         del self._set[key]
         self._ring(key)
 

@@ -1,7 +1,7 @@
 """Answers and effects that wait until the log of their shard is committed up to where it ended when they were decided.
 
 They wait in the order of their offsets, so one look at the oldest is enough; the shard takes one place among the
-broker's waiters, however much it owes. An answer waits for a limited time, because somebody waits for it. An effect
+broker's waiters, however much waits in it. An answer waits for a limited time, because somebody waits for it. An effect
 waits as long as it takes: its record is in the log, and only the loss of the shard takes it back.
 """
 
@@ -17,7 +17,7 @@ from rookery.core.errors import KafkaError, RequestTimedOutError
 
 
 @dataclass(slots=True)
-class _Owed:
+class _Waiting:
     end: int
     until: float
     """For the answers."""
@@ -43,45 +43,45 @@ class CommitQueue:
         self._timeout_s = timeout_s
         self._time = time
         self._carry_out = carry_out
-        self._owed: deque[_Owed] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._parked: Parked[Partition] | None = None
 
-    def give(self, answers: Sequence[Answer], effects: Sequence[Any] = ()) -> None:
+    def add(self, answers: Sequence[Answer], effects: Sequence[Any] = ()) -> None:
         """Give the answers and carry out the effects now if all that was written is committed, else when it is."""
         end = self._partition.log.end_offset
-        owed = _Owed(end, self._time() + self._timeout_s, answers, effects)
-        if not self._owed and self._partition.log.high_watermark >= end:
-            self._release(owed)
+        waiting = _Waiting(end, self._time() + self._timeout_s, answers, effects)
+        if not self._waiting and self._partition.log.high_watermark >= end:
+            self._release(waiting)
         elif answers or effects:
-            self._owed.append(owed)
+            self._waiting.append(waiting)
             if self._parked is None:
                 self._park()
 
-    def _release(self, owed: _Owed) -> None:
-        """Effects first: an answer that breaks takes none of them with it."""
+    def _release(self, waiting: _Waiting) -> None:
+        """Effects first, so that an answer that fails prevents none of them."""
         if self._carry_out is not None:
-            for effect in owed.effects:
+            for effect in waiting.effects:
                 self._carry_out(effect)
-        for to, response in owed.answers:
+        for to, response in waiting.answers:
             to.complete(response)
 
     def _park(self) -> None:
         """Until the first answer is late; effects alone are looked at again after the same time."""
         now = self._time()
-        until = next((owed.until for owed in self._owed if owed.answers), now + self._timeout_s)
+        until = next((waiting.until for waiting in self._waiting if waiting.answers), now + self._timeout_s)
         self._parked = self._waiters.park(self, [self._partition], until - now, waits_for=FOR_COMMITTED)
 
     def close(self, error: KafkaError) -> None:
-        """Nothing of it will be known here any more: answers are refused, effects dropped."""
+        """The shard is lost: answers are refused, effects dropped."""
         self._waiters.forget(self._parked)
         self._parked = None
-        owed = list(self._owed)
-        self._owed.clear()
-        self._refuse(owed, error)
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._refuse(waiting, error)
 
-    def _refuse(self, late: Iterable[_Owed], error: KafkaError) -> None:
-        for owed in late:
-            answers, owed.answers = owed.answers, ()
+    def _refuse(self, late: Iterable[_Waiting], error: KafkaError) -> None:
+        for waiting in late:
+            answers, waiting.answers = waiting.answers, ()
             for to, _ in answers:
                 to.refuse(error)
 
@@ -89,13 +89,14 @@ class CommitQueue:
 
     def try_complete(self, changed: Sequence[Partition]) -> bool:
         committed = self._partition.log.high_watermark
-        while self._owed and self._owed[0].end <= committed:
-            self._release(self._owed.popleft())
-        if self._owed and self._partition.stranded:
+        while self._waiting and self._waiting[0].end <= committed:
+            self._release(self._waiting.popleft())
+        if self._waiting and self._partition.stranded:
             place = self._partition.topic_partition
-            self._refuse(self._owed, RequestTimedOutError(f"{place}: this broker is cut off from the other replicas"))
-            self._owed = deque(owed for owed in self._owed if owed.effects)
-        if self._owed:
+            cut_off = RequestTimedOutError(f"{place}: this broker is cut off from the other replicas")
+            self._refuse(self._waiting, cut_off)
+            self._waiting = deque(waiting for waiting in self._waiting if waiting.effects)
+        if self._waiting:
             return False
         self._parked = None
         return True
@@ -104,15 +105,15 @@ class CommitQueue:
         """The oldest answer has waited for too long, or did when this timer was set."""
         self._parked = None
         now = self._time()
-        late = [owed for owed in self._owed if owed.until <= now]
+        late = [waiting for waiting in self._waiting if waiting.until <= now]
         place = self._partition.topic_partition
         self._refuse(late, RequestTimedOutError(f"{place}: not all in-sync replicas had the records in time"))
-        self._owed = deque(owed for owed in self._owed if owed.answers or owed.effects)
-        if self._owed:
+        self._waiting = deque(waiting for waiting in self._waiting if waiting.answers or waiting.effects)
+        if self._waiting:
             self._park()
 
     def fail(self, error: Exception) -> None:
-        """One of the answers broke; those behind it are not to wait for ever."""
+        """One of the answers failed; the others must not wait for ever."""
         self._parked = None
-        if self._owed:
+        if self._waiting:
             self._park()

@@ -71,7 +71,7 @@ class Reply(Generic[R]):
 
 
 class Converted(Generic[A, R]):
-    """Somebody who waits for an answer in another form."""
+    """A receiver that gets the answer in another form."""
 
     __slots__ = ("_convert", "_to")
 
@@ -99,7 +99,7 @@ class Gather(Generic[P]):
         if size == 0:
             done([])
 
-    def lacks(self, index: int) -> bool:
+    def is_missing(self, index: int) -> bool:
         return self._parts[index] is None
 
     def put(self, index: int, part: P) -> None:

@@ -1,11 +1,11 @@
 """One shard of a coordinator: the state that lives in one partition of an internal topic.
 
-A decision is a `Step`. Its records are appended as one batch (where there may be any number of them, in several) in
-the epoch of this shard, then replayed: state is always
-what the log up to its end says, here and on whichever broker reads the log next. Its answers, even those that only
-read, and its effects wait until that end is committed, so nobody acts on what a change of leader could take back. A
-batch that cannot be appended changes nothing; a shard that lost its partition is dropped whole, with all that was not
-committed. What such a shard still owed to others the next one finds in the log: `ShardState.loaded` returns it again.
+A decision is a `Step`. Its records are appended as one batch (where there may be any number of them, in several) in the
+epoch of this shard, then replayed: state is always what the log up to its end says, here and on whichever broker reads
+the log next. Its answers, even those that only read, and its effects wait until that end is committed, so nothing
+depends on what a change of leader could take back. A batch that cannot be appended changes nothing; a shard that lost
+its partition is dropped whole, with all that was not committed. What such a shard still owed to others the next one
+finds in the log: `ShardState.loaded` returns it again.
 
 Records written within a transaction of a producer count when it ends with a commit; its marker is an input like any
 other, appended and then applied to the state.
@@ -52,7 +52,7 @@ class ShardState(Protocol[R]):
         """These records could not be appended: take back what was changed for them."""
 
     def abandon(self, error: ErrorCode) -> Step[R]:
-        """Answer whoever waits for something to be decided."""
+        """Answer all that wait for a decision."""
 
 
 Encode = Callable[[R], tuple[bytes, bytes | None]]
@@ -139,7 +139,7 @@ class Shard(Generic[R]):
                 return
         if self._reported and encoded:
             self._resumed()
-        self._commits.give(step.answers, step.effects)
+        self._commits.add(step.answers, step.effects)
 
     def _write(self, rows: Sequence[Encoded[R]], allowed: int, within: ProducerTransaction | None) -> None:
         if not rows:
@@ -175,7 +175,7 @@ class Shard(Generic[R]):
             self._failed((), [Answer(to, None)], error)
             return
         self.state.end_transaction(producer_id, marker.commit)
-        self._commits.give([Answer(to, None)])
+        self._commits.add([Answer(to, None)])
 
     def _failed(self, records: Sequence[R], answers: Sequence[Answer], error: KafkaError) -> None:
         code = coordinator_error(error)
@@ -196,7 +196,7 @@ class Shard(Generic[R]):
             _log.info("coordinator.write.resumed", partition=str(self.partition.topic_partition))
 
     def close(self) -> None:
-        """The partition is led elsewhere, or anew: everybody who waits has to ask the new coordinator."""
+        """The partition is led elsewhere, or anew: all that wait have to ask the new coordinator."""
         if self.closed:
             return
         self.closed = True

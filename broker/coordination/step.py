@@ -1,6 +1,6 @@
 """What a coordinator's pure state wants done after one input: records to write, answers to give, effects to carry out.
 
-An effect is something that others shall see and that nobody asked for: a marker that ends a transaction, a request to
+An effect is something that others shall see and that is no answer: a marker that ends a transaction, a request to
 another coordinator. Pure code returns it as data of its own choice; the shell of that coordinator carries it out.
 """
 
@@ -21,12 +21,12 @@ class Instant(NamedTuple):
 
 
 class Receiver(Protocol):
-    """Whoever waits for an answer. Pure code only carries it to its answer."""
+    """The one that waits for an answer. Pure code only carries it to its answer."""
 
     def complete(self, response: Any) -> None: ...
 
     def refuse(self, error: KafkaError) -> None:
-        """Nothing came of it: what was decided could not be written, or this coordinator is one no longer."""
+        """The decision has no effect: it could not be written, or this broker is no longer the coordinator."""
 
 
 class Answer(NamedTuple):

@@ -53,7 +53,7 @@ class ClusterTopics:
         return None if known is None else known.name
 
     def names(self) -> Iterable[str]:
-        """Internal topics are nobody's subscription by pattern."""
+        """Patterns never match internal topics."""
         return [name for name in self._cluster.image.topic_ids if not is_internal(name)]
 
 
@@ -188,7 +188,7 @@ class GroupCoordinator(Service):
                 self._consumer_options.pop(resource.name, None)
 
     def consumer_options(self, group_id: str) -> ConsumerOptions:
-        """What a group of the consumer protocol lives by; kept for groups that have options of their own."""
+        """The settings of a group of the consumer protocol; kept for groups that have options of their own."""
         given = self._cluster.image.config(ResourceType.GROUP, group_id)
         if not given:
             return self._options.consumer
@@ -222,7 +222,7 @@ class GroupCoordinator(Service):
         return str(UUID(int=self._random.getrandbits(128), version=4))
 
     def activated(self, shard: GroupShard) -> None:
-        """A topic may have been deleted while nobody was in charge."""
+        """A topic may have been deleted while no coordinator was active."""
         shard.arm_all()
         shard.run_for_each(lambda group: drop_stale(group, self.topic_id_of))
 

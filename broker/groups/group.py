@@ -104,7 +104,7 @@ class Group:
 
     @property
     def expects_members(self) -> bool:
-        """Whether somebody was given an id and has yet to join with it."""
+        """Whether a member was given an id and has yet to join with it."""
         return bool(self._expected)
 
     def record(self) -> GroupRecord:
@@ -172,7 +172,7 @@ class Group:
         return step
 
     def abandon(self, error: ErrorCode) -> Step:
-        """Whoever waits must ask again, perhaps elsewhere: leadership is lost, or a write failed."""
+        """All that wait must ask again, perhaps elsewhere: leadership is lost, or a write failed."""
         step = Step()
         for member in self.members:
             self._answer_both(member, error, step)
@@ -275,7 +275,7 @@ class Group:
         self._rebalance(now, step)
 
     def _update(self, member: Member, join: Join, now: Instant, step: Step) -> None:
-        """A member joins again; an earlier join of its own has nobody to wait for it any more."""
+        """A member joins again; its earlier join is no longer waited for."""
         self._answer_both(member, ErrorCode.REBALANCE_IN_PROGRESS, step)
         self.members.speaks(member, join.protocols)
         member.session_timeout_ms = join.session_timeout_ms
@@ -285,8 +285,8 @@ class Group:
         self.members.joins(member, join.to)
 
     def _replace(self, member: Member, member_id: str, join: Join, now: Instant, step: Step) -> None:
-        """A static member came back under a new id. Its old self is fenced; unless the group would decide
-        otherwise with it as it is now, nobody else notices."""
+        """A static member came back under a new id. Its old id is fenced; there is no rebalance, unless the group would
+        decide otherwise with the member as it is now."""
         leader_before, topics_before = self.members.leader, self.subscribed_topics
         self._answer_both(member, ErrorCode.FENCED_INSTANCE_ID, step)
         self.members.rename(member, member_id)
@@ -357,7 +357,7 @@ class Group:
             self._complete(now, step)
 
     def _complete(self, now: Instant, step: Step) -> None:
-        """End the join phase with those who came. Static members get the benefit of the doubt."""
+        """End the join phase with those who came. Static members that did not join are kept."""
         for member in self.members:
             if member.joining is None and member.instance_id is None:
                 self._remove(member, "did not join within the rebalance timeout", step)
@@ -415,7 +415,7 @@ class Group:
         step.records.append(self.record())
 
     def _read(self, given: dict[str, bytes]) -> dict[str, frozenset[TopicPartition]]:
-        """Assignments, for the history; those of other protocol types are nobody's business here."""
+        """Assignments, for the history; those of other protocol types are not read."""
         if self.protocol_type != CONSUMER:
             return {}
         return {id: assigned_partitions(assignment) for id, assignment in given.items()}
@@ -465,7 +465,7 @@ class Group:
             self._complete_if_joined(now, step)  # an id that was waited for may have been given back
 
     def on_time(self, now: Instant) -> Step:
-        """Time passed: give up whoever fell silent, end the phases whose time is up."""
+        """Time passed: remove members whose session is over, end the phases whose time is up."""
         step = Step()
         before = len(self.members)
         self._expected = {id: until for id, until in self._expected.items() if until > now.ms}
@@ -547,7 +547,7 @@ class Group:
         self.members.remove(member)
 
     def _answer_both(self, member: Member, error: ErrorCode, step: Step) -> None:
-        """Nothing comes of what the member waits for: it goes, or begins anew."""
+        """Refuse what the member waits for: it leaves, or joins again."""
         to = self.members.answered(member)
         if to is not None:
             step.answer(to, not_joined(member.id, error))

@@ -1,4 +1,4 @@
-"""The states of groups, the ways between those of a classic group, and the options that groups obey."""
+"""The states of groups, the transitions between those of a classic group, and the options of groups."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -30,7 +30,7 @@ REACHED_FROM = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """What groups of the consumer protocol live by. The first three can be set for each group."""
+    """The settings of groups of the consumer protocol. The first three can be set for each group."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -43,7 +43,7 @@ class ConsumerOptions:
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """The options that groups obey, by Kafka's names."""
+    """The options of groups, by Kafka's names."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000

@@ -3,7 +3,7 @@
 Leaders are asked for end offsets at intervals. The answers of a partition, over time, show when each of its offsets was
 the newest: between two of them it is interpolated. A group is as late as the record it has to read next is old, so what
 is known of a partition answers for all groups that read it, and nothing is kept per group. For the time before the
-first answer a commit vouches: whoever committed then had read all there was.
+first answer the commit is taken: a group that committed then had read all there was.
 """
 
 from bisect import bisect_right

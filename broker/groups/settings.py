@@ -1,4 +1,4 @@
-"""The options of a node that groups live by."""
+"""The options of a node for groups."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -33,7 +33,7 @@ def offsets_topic(settings: Settings) -> InternalTopic:
 
 
 def consumer_options(settings: Settings, given: Mapping[str, str] = MappingProxyType({})) -> ConsumerOptions:
-    """What a group of the consumer protocol with these options of its own lives by."""
+    """The settings of a group of the consumer protocol that has these options of its own."""
     times = consumer_groups.times_of(settings, given)
     return ConsumerOptions(
         session_timeout_ms=times.session_timeout,

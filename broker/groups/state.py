@@ -91,7 +91,7 @@ class GroupsState:
         )
 
     def member_group(self, group_id: str) -> Group:
-        """The group of somebody who says to be a member. Raises where there is no such group."""
+        """The group of a client that claims to be a member. Raises where there is no such group."""
         group = self.groups.get(group_id)
         if not isinstance(group, Group):
             raise UnknownMemberIdError(f"there is no group {group_id!r}")
@@ -186,7 +186,7 @@ class GroupsState:
         return step
 
     def abandon(self, error: ErrorCode) -> Step:
-        """This coordinator is one no longer: whoever waits has to ask elsewhere."""
+        """This broker is no longer the coordinator: all that wait have to ask elsewhere."""
         step = Step()
         for group in self.groups.values():
             if isinstance(group, Group):

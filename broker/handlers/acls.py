@@ -140,7 +140,7 @@ class DeleteAclsHandler:
 
 
 def _note(event: str, acl: AccessControlEntry, call: Call) -> None:
-    """In the audit log: who changed what everybody may do."""
+    """Write to the audit log who changed ACLs."""
     _log.info(event, acl=shown(described(acl)), principal=shown(str(call.client.principal)), host=call.client.address)
 
 

@@ -96,8 +96,8 @@ def described_topics(access: Access, names: Iterable[str]) -> bool:
 
 
 def split_topics(call: Call, operation: AclOperation, topics: Sequence[T]) -> tuple[list[T], list[T]]:
-    """Topics of a request: those with which the client may do this, and the others. One without a name is known to
-    nobody, and passes."""
+    """Topics of a request: those with which the client may do this, and the others. One without a name does not exist,
+    and passes."""
     access = call.access
     if not access.restricted:
         return list(topics), []

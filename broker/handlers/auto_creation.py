@@ -1,4 +1,4 @@
-"""Creates topics because somebody asked for them (auto.create.topics.enable)."""
+"""Creates topics that clients ask for (auto.create.topics.enable)."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any

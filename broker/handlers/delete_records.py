@@ -1,5 +1,5 @@
 """DeleteRecords (21): let partitions begin later; -1 stands for the high watermark. Answered when the logs of all
-in-sync replicas begin there: whoever leads next, nothing that was deleted comes back."""
+in-sync replicas begin there: whichever replica leads next, nothing that was deleted comes back."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

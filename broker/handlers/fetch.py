@@ -137,7 +137,7 @@ class FetchHandler:
     def _park(self, fetch: Fetch, request: FetchRequest, as_of: int) -> Outcome:
         pending: Pending[Any] = Pending()
         rest = fetch.session.rest if fetch.session is not None else None
-        if rest is not None and rest.stirred:
+        if rest is not None and rest.rest_ended:
             fetch.read_again()
             return fetch.response()
         fetch.wait()
@@ -157,8 +157,8 @@ class FetchHandler:
 
 
 def _denied(request: FetchRequest, call: Call) -> FetchResponse:
-    """To a follower that is none. What it claims to have counts for nothing. One that goes on with a session begins
-    anew, and then learns of each partition that it may not have it."""
+    """The answer to a client that may not fetch as a follower. What it claims to have is ignored. One that continues a
+    session has to begin a new one, and then every partition is refused."""
     if request.session_epoch not in (FIRST_EPOCH, NO_SESSION_EPOCH):
         call.error(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())

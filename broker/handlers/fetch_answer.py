@@ -47,7 +47,7 @@ class Fetch:
         self.read.read()
 
     def wait(self) -> None:
-        """There is not enough yet: what was found is let go, and read again when the wait is over."""
+        """There is not enough yet: what was found is dropped, and read again when the wait is over."""
         self.read.data = []
         if self._account is not None:
             self._account.pause()
@@ -154,7 +154,7 @@ class DelayedFetch:
         moved = False
         for partition, end in zip(changed, read.ends(changed), strict=True):
             wanted, state, until, _ = places[partition]
-            if partition.offline or (partition.state is not state and _is_led_anew(state, partition.state)):
+            if partition.offline or (partition.state is not state and _leader_changed(state, partition.state)):
                 return self._answer()
             if sends_watermarks and partition.log.high_watermark > wanted.high_watermark:
                 return self._answer()
@@ -192,6 +192,6 @@ class DelayedFetch:
         self._pending.fail(error)
 
 
-def _is_led_anew(was: image.Partition, now: image.Partition) -> bool:
-    """Whether somebody else leads now, or nobody, or the same broker again."""
+def _leader_changed(was: image.Partition, now: image.Partition) -> bool:
+    """Whether another broker leads now, or none, or the same one in a new epoch."""
     return now.leader != was.leader or now.leader_epoch != was.leader_epoch

@@ -140,8 +140,8 @@ class FetchRead:
         self.data = found
 
     def _may_read(self, wanted: Wanted, version: object) -> bool:
-        """Asked again whenever the ACLs have changed, of all partitions of a session. A topic id that nobody knows is
-        answered with that."""
+        """Asked again whenever the ACLs have changed, of all partitions of a session. An unknown topic id is answered
+        with its own error."""
         key = wanted.key
         name = key.topic or self._locator.name_of(key.topic_id)
         if name and not self._call.access.topic(READ, name):
@@ -239,13 +239,13 @@ class FetchRead:
             partition.check_replica(leader_epoch)
 
     def _closer(self, partition: Partition, offset: int) -> int | None:
-        """A replica that this consumer had better read from."""
+        """A replica that is closer to this consumer."""
         if not self._rack or self._preferred is None:
             return None
         return self._preferred.choose(partition, offset, self._rack, self._call.client.listener)
 
     def _sent_on(self, wanted: Wanted, partition: Partition, closer: int) -> PartitionData:
-        """No records: the consumer gets them elsewhere."""
+        """The answer without records that names another replica to read from."""
         self.answer_now = True
         log = partition.log
         return PartitionData(

@@ -6,8 +6,8 @@ has the leader's whole log, all of it is committed, and the follower knows so. S
 value for the session, `LastFetch`, keeps the time of its last fetch. The partition's leader reads it when it needs it.
 
 Whatever changes in the partition, or in what the follower says of it, ends its rest before anything else happens
-(`Waiters.watch`, `rouse`). Then the time is written down, and the partition is read with the others. So a leader knows
-at each moment what it would know if each fetch visited each partition.
+(`Waiters.watch`, `end_rest`). Then the time is written down, and the partition is read with the others. So a leader
+knows at each moment what it would know if each fetch visited each partition.
 """
 
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ class PartitionsAtRest:
         self._brokers = brokers
         self._last_fetch = LastFetch(brokers.now_ms())
         self._resting: dict[Partition, tuple[FollowerProgress, LastRead]] = {}
-        self.stirred = False
+        self.rest_ended = False
         """Whether a partition's rest ended since the fetch under way was read."""
         self.waiting: tuple[Delayed, Parked[Partition]] | None = None
 
@@ -58,13 +58,13 @@ class PartitionsAtRest:
     def on_fetch(self, replica: int, replica_epoch: int, *, min_bytes: int) -> None:
         """The session's next fetch is here: it acknowledges all that rests. One that is not as those before, or comes
         from a broker that has registered anew since, is looked at partition by partition."""
-        self.stirred = False
+        self.rest_ended = False
         registered = self._brokers.may_join(replica)
         stale = registered is not None and replica_epoch < registered
         if stale or replica != self._replica or replica_epoch != self._replica_epoch or min_bytes > 1:
             self.end()
             self._replica, self._replica_epoch = replica, replica_epoch
-            self.stirred = False
+            self.rest_ended = False
         else:
             self._last_fetch.at_ms = self._brokers.now_ms()
 
@@ -91,7 +91,7 @@ class PartitionsAtRest:
             self._resting[partition] = progress, (wanted, partition.state, quiet.end_offset, 0)
             del session.active[wanted.key]
 
-    def rouse(self, wanted: Wanted) -> None:
+    def end_rest(self, wanted: Wanted) -> None:
         """The follower asks for something else, or for nothing any more."""
         quiet = wanted.quiet
         if quiet is not None and quiet.partition in self._resting:
@@ -102,10 +102,10 @@ class PartitionsAtRest:
         """Something happens in a partition: it is read from now on, also by a fetch that waits."""
         progress, place = self._resting.pop(key)
         if progress.resting is self._last_fetch:
-            progress.rise()
+            progress.end_rest()
         wanted = place[0]
         self._session.active[wanted.key] = wanted
-        self.stirred = True
+        self.rest_ended = True
         if self.waiting is not None:
             delayed, parked = self.waiting
             delayed.add(key, place)

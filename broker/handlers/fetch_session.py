@@ -99,18 +99,18 @@ class Session:
             if known is None:
                 self.wanted[wanted.key] = self.active[wanted.key] = wanted
             else:
-                self._rouse(known)
+                self._end_rest(known)
                 known.ask(wanted.request)
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
                 gone = self.wanted.pop(Key(topic.topic, topic.topic_id, index), None)
                 if gone is not None:
-                    self._rouse(gone)
+                    self._end_rest(gone)
                     self.active.pop(gone.key, None)
 
-    def _rouse(self, wanted: Wanted) -> None:
+    def _end_rest(self, wanted: Wanted) -> None:
         if self.rest is not None:
-            self.rest.rouse(wanted)
+            self.rest.end_rest(wanted)
 
     def read_last(self, keys: Iterable[Key]) -> None:
         """Put these partitions at the end of the order, so that the others come first next time."""
@@ -127,8 +127,8 @@ class Session:
 class Sessions:
     """All sessions of a broker, at most `slots` (max.incremental.fetch.session.cache.slots).
 
-    A session belongs to the user who began it, `owner`. For others it does not exist: ids can be guessed, and whoever
-    does so must not disturb it."""
+    A session belongs to the user who began it, `owner`. For others it does not exist: ids can be guessed, and a client
+    that guesses one must not disturb the session."""
 
     def __init__(self, slots: int, random: Random) -> None:
         self._slots = slots

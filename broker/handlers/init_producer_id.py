@@ -61,7 +61,7 @@ class InitProducerIdHandler:
 
 
 def _denied(request: InitProducerIdRequest, call: Call) -> KafkaError | None:
-    """Whoever may write to some topic may be idempotent."""
+    """A client that may write to some topic may be idempotent."""
     access = call.access
     if request.transactional_id is not None:
         allowed = access.transactional_id(WRITE, request.transactional_id)

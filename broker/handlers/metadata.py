@@ -1,10 +1,9 @@
 """Metadata (3): brokers, topics, partitions, leaders and replicas, as this broker's image has them.
 
-No topics means all of them: an empty list in v0, null from v1 on. A topic that does not exist is created if
-the broker and the client allow it; the answer to the request that causes it still says that it does not
-exist, and the client asks again. A leader is named once it has reported its replica: whoever reads of it here
-can write to it, whichever broker learned of the partition first. Any broker passes admin requests on, so this
-broker names itself as the controller.
+No topics means all of them: an empty list in v0, null from v1 on. A topic that does not exist is created if the broker
+and the client allow it; the answer to the request that causes it still says that it does not exist, and the client asks
+again. A leader is named once it has reported its replica: a client that gets it here can write to it, whichever broker
+learned of the partition first. Any broker passes admin requests on, so this broker names itself as the controller.
 
 The answer for a topic is kept as long as the topic is the same. Where those of many partitions have to be built at once
 (all topics, after a broker was lost), this is done in slices, between which others are served.

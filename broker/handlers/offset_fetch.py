@@ -109,8 +109,8 @@ class OffsetFetchHandler:
 
 
 class _Confirmed:
-    """Whoever waits for offsets that are confirmed by a write. While too few replicas are in sync for one, the offsets
-    are given as they are: who only reads can go on."""
+    """Waits for offsets that are confirmed by a write. While too few replicas are in sync for one, the offsets are
+    given as they are, so that clients that only read can go on."""
 
     def __init__(self, to: Receiver, unconfirmed: Callable[[], None]) -> None:
         self._to = to

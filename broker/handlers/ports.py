@@ -26,13 +26,13 @@ class ClusterPort(Protocol):
 
 
 class ControllerPort(Protocol):
-    """The active controller, wherever it is. Each call answers when the change is committed; a request that
-    is refused as a whole, or that reached nobody, raises a KafkaError."""
+    """The active controller, wherever it is. Each call answers when the change is committed; a request that is refused
+    as a whole, or that reached no controller, raises a KafkaError."""
 
     async def ask(self, request: Request[R]) -> R: ...
 
     async def allocate_producer_ids(self) -> range:
-        """A block of producer ids that nobody else was given or will be."""
+        """A block of producer ids that no other broker gets."""
 
     async def describe_quorum(self) -> QuorumView:
         """The metadata quorum, as its leader reports it."""

@@ -1,5 +1,5 @@
-"""Which replica a consumer had better read from (replica.selector.class): one in its own rack, so that records do not
-cross racks."""
+"""Which replica a consumer should read from (replica.selector.class): one in its own rack, so that records do not cross
+racks."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -21,8 +21,8 @@ class Readable(NamedTuple):
 
 
 def closest(rack: str, leader_rack: str | None, followers: Iterable[Readable]) -> int | None:
-    """The follower to read from; None where that is the leader: it is in the rack, or nobody is. Among several the one
-    that has most."""
+    """The follower to read from; None where that is the leader: it is in the rack, or no replica is. Of several
+    followers the one that has most."""
     if not rack or rack == leader_rack:
         return None
     near = [follower for follower in followers if follower.rack == rack]

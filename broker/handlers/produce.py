@@ -385,7 +385,7 @@ def _refusal(request: ProduceRequest) -> KafkaError | None:
 
 
 def _may_write(call: Call, name: str, refusal: KafkaError | None) -> bool:
-    """A topic without a name is one whose id nobody knows, which is the answer."""
+    """A topic without a name is one whose id is unknown, which is the answer."""
     return refusal is not None or not name or call.access.topic(WRITE, name)
 
 

@@ -1,5 +1,5 @@
-"""SaslHandshake (17) and SaslAuthenticate (36) on a listener without SASL: as in Kafka they are known, and out of
-place. Connections of listeners with SASL answer them before any handler is asked."""
+"""SaslHandshake (17) and SaslAuthenticate (36) on a listener without SASL: as in Kafka they are known, but refused.
+Connections of listeners with SASL answer them before any handler is asked."""
 
 from rookery.broker.server.client import Call
 from rookery.core.errors import ErrorCode

@@ -213,7 +213,7 @@ class AddPartitionsToTxnHandler:
 def _give_up(gather: Gather[AddPartitionsToTxnResult], parts: Sequence[Receiver]) -> None:
     """Some wait for a log that is not committed; the others are not to wait with them."""
     for index, part in enumerate(parts):
-        if gather.lacks(index):
+        if gather.is_missing(index):
             part.refuse(CoordinatorNotAvailableError("what was decided is not committed yet"))
 
 

@@ -53,13 +53,13 @@ class TxnOffsetCommitHandler:
     def handle(self, request: TxnOffsetCommitRequest, call: Call) -> Any:
         otherwise = _TOO_LARGE if call.version >= LOADING_FROM else _OLD
         denied: Sequence[TxnOffsetCommitRequestTopic] = ()
-        reply: _Beside = _Beside(call, request, otherwise)
+        reply: _ReplyWithDenied = _ReplyWithDenied(call, request, otherwise)
         try:
             check_transactional_id(call, WRITE, request.transactional_id)
             check_group(call, READ, request.group_id)
             request.topics, denied = split_topics(call, READ, request.topics)
             if denied:
-                reply.beside(denied)
+                reply.add_denied(denied)
             if denied and not request.topics:
                 reply.complete(TxnOffsetCommitResponse(topics=()))
                 return reply.outcome()
@@ -127,8 +127,8 @@ class TxnOffsetCommitHandler:
         )
 
 
-class _Beside(Reply[TxnOffsetCommitResponse]):
-    """The answer, beside that for topics which the client may not read."""
+class _ReplyWithDenied(Reply[TxnOffsetCommitResponse]):
+    """The answer, together with that for topics which the client may not read."""
 
     __slots__ = ("_denied",)
 
@@ -138,7 +138,7 @@ class _Beside(Reply[TxnOffsetCommitResponse]):
         super().__init__(call, lambda code: _refusal(request.topics, code), otherwise)
         self._denied: Sequence[TxnOffsetCommitResponseTopic] = ()
 
-    def beside(self, denied: Sequence[TxnOffsetCommitRequestTopic]) -> None:
+    def add_denied(self, denied: Sequence[TxnOffsetCommitRequestTopic]) -> None:
         self._call.error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self._denied = _refusal(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED).topics
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker (64): forget a broker that will not come back. One that is alive is refused."""
+"""UnregisterBroker (64): forget a broker that will not come back. A broker that is alive is not removed."""
 
 from collections.abc import Callable
 

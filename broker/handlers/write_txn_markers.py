@@ -1,7 +1,7 @@
 """WriteTxnMarkers (27): a transaction coordinator has this broker end transactions on the partitions it leads.
 
-Answered when the markers are committed; those for groups, when the group state has them too, so that whoever fetches
-offsets after the end of a transaction sees what it committed (KAFKA-17507).
+Answered when the markers are committed; those for groups, when the group state has them too, so that a client that
+fetches offsets after the end of a transaction sees what it committed (KAFKA-17507).
 """
 
 from collections.abc import Callable

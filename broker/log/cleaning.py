@@ -322,14 +322,14 @@ def begin_cleaning(
 
 
 def is_current(partition: PartitionLog, job: CleaningJob) -> bool:
-    """Whether what is left of a job still speaks of the segments that are there: a cut or retention ends it."""
+    """Whether the rest of a job still matches the segments of the log: a truncation or retention ends it."""
     base = job.next_base
     untouched = base is None or partition.segment_log.segments[0].base_offset <= base
     return untouched and partition.truncations == job.truncations
 
 
 def put_in_place(partition: PartitionLog, cleaned: CleanedGroup, now_ms: int) -> list[Segment] | None:
-    """Let a cleaned segment stand for those it was made of, if they are still what they were.
+    """Replace segments by the cleaned one that was made of them, if they have not changed.
 
     Returns the replaced segments, whose `*.deleted` files may be removed once the folder was synced; None
     if the log was cut, or lost some of them to retention, in the meantime.

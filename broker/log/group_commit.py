@@ -137,7 +137,7 @@ class GroupCommit:
 
 
 def _fail(future: "asyncio.Future[None]", error: Exception) -> None:
-    """Without a report of asyncio where nobody waits any more: a removed partition has no fetcher."""
+    """Without asyncio's report of an error that is not awaited: a removed partition has no fetcher."""
     future.set_exception(error)
     future.exception()
 

@@ -1,5 +1,4 @@
-"""What happens to logs by themselves: retention, delayed deletion, expiry of producers, checkpoints,
-snapshots."""
+"""Background work on logs: retention, delayed deletion, expiry of producers, checkpoints, snapshots."""
 
 import asyncio
 import heapq
@@ -104,7 +103,7 @@ class Housekeeper(Service):
             thread.shutdown(wait=False)
 
     async def flush_closed_segments(self) -> None:
-        """Let closed segments that nobody flushed become durable."""
+        """Flush closed segments that are not durable yet."""
         await self._for_each(self._dirs.flush_closed_segments)
 
     async def _for_each(self, work: Callable[[PartitionLog], None]) -> None:

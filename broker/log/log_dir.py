@@ -226,7 +226,7 @@ class LogDir:
                 raise LogDirFailed("creating", folder, error) from error
 
     def write_topic_id(self, partition: TopicPartition, topic_id: UUID) -> None:
-        """Say whose the folder of a partition is. Blocks."""
+        """Write to which topic the folder of a partition belongs. Blocks."""
         try:
             PartitionMetadata(topic_id).write(self.disk, self.folder(partition))
         except OSError as error:
@@ -235,12 +235,12 @@ class LogDir:
     # -- the end
 
     def release(self) -> None:
-        """Let go of the thread and the lock; the dir may be taken by another process from now on."""
+        """Release the thread and the lock; the dir may be taken by another process from now on."""
         self.worker.shutdown(wait=False)
         self._unlock()
 
     def mark_clean(self, broker_epoch: int) -> None:
-        """Say that everything was closed in order: the last thing that is written. Blocks."""
+        """Record that everything was closed in order: the last write. Blocks."""
         write_marker(self.disk, self.path, broker_epoch)
 
 

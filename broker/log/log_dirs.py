@@ -171,7 +171,7 @@ class LogDirs:
         except BaseException as error:
             if isinstance(error, LogDirFailed):
                 self.dir_failed(log_dir, error)
-            self._let_go(log_dir, partition)  # it may be made in another one
+            self._release(log_dir, partition)  # it may be made in another one
             raise
         return opened
 
@@ -193,7 +193,7 @@ class LogDirs:
         return online
 
     async def adopt(self, partition: TopicPartition, topic_id: UUID) -> None:
-        """Write down whose a replica is that has no topic id, so that it goes with its topic and with no other."""
+        """Write the topic id of a replica that has none, so that it is deleted with its topic and with no other."""
         log_dir = self.dir_of[partition]
         try:
             await log_dir.run(partial(log_dir.write_topic_id, partition, topic_id))
@@ -218,8 +218,8 @@ class LogDirs:
             await finish_despite_cancel(self._leave(partition, folders.STRAY_SUFFIX))
 
     async def _leave(self, partition: TopicPartition, suffix: str) -> None:
-        """From now on nobody finds the partition, but its name is taken until everybody has left its files and its
-        folder has another one."""
+        """From now on the partition is not found, but its name stays taken until its files are unused and its folder is
+        renamed."""
         log_dir = self.dir_of.get(partition)
         opened = self.partitions.pop(partition, None)
         self.topic_ids.pop(partition, None)
@@ -232,10 +232,10 @@ class LogDirs:
             if log_dir.failure is None:
                 await self._rename_away(log_dir, partition, suffix)
         finally:
-            self._let_go(log_dir, partition)
+            self._release(log_dir, partition)
 
     async def _close_files(self, opened: PartitionLog) -> None:
-        """Wait until nobody uses a partition's files, and let nobody use them again."""
+        """Wait until a partition's files are unused, and refuse every later use."""
         self.with_unsaved_snapshots.discard(opened)
         self.marks_due.discard(opened)
         timer = self._flush_timers.pop(opened, None)
@@ -320,7 +320,7 @@ class LogDirs:
         self.dir_of[partition] = log_dir
         log_dir.held.add(partition)
 
-    def _let_go(self, log_dir: LogDir, partition: TopicPartition) -> None:
+    def _release(self, log_dir: LogDir, partition: TopicPartition) -> None:
         self.dir_of.pop(partition, None)
         log_dir.held.discard(partition)
 
@@ -378,7 +378,7 @@ class LogDirs:
                         self.dir_failed(log_dir, error)
 
     def _offsets(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:
-        """What the checkpoint should say; of partitions that are not loaded, what it said."""
+        """The offsets for the checkpoint; of partitions that are not loaded, those that it has."""
         value, before = CHECKPOINTED[name], log_dir.checkpoints.written[name]
         offsets = {p: before[p] for p in log_dir.held if p in before and p not in self.partitions}
         for partition in self.in_dir(log_dir):
@@ -407,8 +407,8 @@ class LogDirs:
             log.exception("partition.upkeep.failed", error, partition=str(partition.partition), doing=doing)
 
     def found_damage(self, partition: PartitionLog, error: LogCorrupt) -> None:
-        """A partition that is in use proved to be damaged: said once. What is damaged is not served from now on, and
-        the next start trusts nothing of the partition, however this process ends."""
+        """A partition that is in use proved to be damaged: reported once. What is damaged is not served from now on,
+        and the next start trusts nothing of the partition, however this process ends."""
         if self.is_here(partition) and partition.segment_log.set_damaged(error):
             self.marks_due.add(partition)
             self._report_damage(partition.partition, error)

@@ -30,7 +30,7 @@ Current = Callable[[str], Offsets]
 
 
 class OffsetCheckpoints:
-    """`read` at start; from then on `written` is what the files say, or will say once a save is done."""
+    """`read` at start; from then on `written` is what the files hold, or will hold once a save is done."""
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
@@ -54,7 +54,7 @@ class OffsetCheckpoints:
         return self.written[name].get(partition)
 
     async def save(self, name: str, current: Current) -> None:
-        """Replace a checkpoint. Raises `LogDirFailed`: whoever relies on what it was to say must not go on."""
+        """Replace a checkpoint. Raises `LogDirFailed`: the caller must not rely on what it should hold."""
         async with self._saving:
             before, path = self.written[name], self._path(name)
             self.written[name] = offsets = current(name)
@@ -73,7 +73,7 @@ class OffsetCheckpoints:
             await self.save(name, current)
 
     def write_all(self, current: Current) -> None:
-        """Blocks; for the end, when nobody saves any more."""
+        """Blocks; for the shutdown, when no other save runs."""
         for name in CHECKPOINTS:
             self.written[name] = current(name)
             write_offsets(self._disk, self._path(name), self.written[name])

@@ -1,10 +1,10 @@
 """The one owner of a partition's files: it decides who may work on them at the same time.
 
-Whoever hands work on the files to a thread, or leaves them half changed while it waits, holds a lease. Leases of
+Code that hands work on the files to a thread, or leaves them half changed while it waits, holds a lease. Leases of
 readers (a flush, the cleaner, a snapshot, a scrubber) are shared; who cuts the log, renames its segments or takes the
 folder away has the files alone. Requests are served in order; those in a hurry come first and ask the holders to give
-up, which long readers do between two steps. Once closed, the files are nobody's: later requests are refused with
-`FilesClosed`.
+up, which long readers do between two steps. Once closed, the files are not used any more: later requests are refused
+with `FilesClosed`.
 
 Appends and reads happen on the event loop in one step and need no lease: the replica keeps them away while its log is
 being cut, and a closed log refuses them. All methods are for the event loop; only `Lease.revoked` is for threads.
@@ -31,7 +31,7 @@ class FilesClosed(LogClosed):
 
 
 class Lease:
-    """Leave to work on the files. `revoked` is set when others need them soon: long work then ends itself."""
+    """Permission to work on the files. `revoked` is set when others need them soon: long work then ends itself."""
 
     __slots__ = ("alone", "purpose", "revoked")
 
@@ -65,7 +65,7 @@ class PartitionFiles:
 
     @property
     def idle(self) -> bool:
-        """Nobody works on the files."""
+        """Whether the files are unused."""
         return not self._leases and not self._requests
 
     @property
@@ -75,7 +75,7 @@ class PartitionFiles:
 
     @property
     def readable(self) -> bool:
-        """Nobody changes the files at this moment, though somebody may wait to."""
+        """Whether the files are not being changed now, though a change may be waiting."""
         return not self.closed and not any(lease.alone for lease in self._leases)
 
     # -- leases
@@ -91,7 +91,7 @@ class PartitionFiles:
 
     @asynccontextmanager
     async def alone(self, purpose: str, *, hurry: bool = False) -> AsyncIterator[Lease]:
-        """Change the files while nobody else uses them. In a `hurry` the present holders are asked to give up."""
+        """Change the files while they are not used otherwise. In a `hurry` the present holders are asked to give up."""
         lease = await self._obtain(Lease(purpose, alone=True), hurry=hurry)
         try:
             yield lease
@@ -115,7 +115,7 @@ class PartitionFiles:
             self.on_free()
 
     async def close(self) -> None:
-        """Let nobody in any more, ask the holders to give up, and wait for them."""
+        """Grant no more leases, ask the holders to give up, and wait for them."""
         self.closed = True
         self._revoke()
         while self._requests:
@@ -160,7 +160,7 @@ class PartitionFiles:
             lease.revoked.set()
 
     def _grant(self) -> None:
-        """Let in who waits, in order, as far as they get along with those who are there."""
+        """Grant the waiting requests in order, as far as they do not conflict with leases that are held."""
         while self._requests:
             request = self._requests[0]
             if request.lease.alone and self._leases:

@@ -79,7 +79,7 @@ class FoundOffset(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-def _nobody_asked() -> None:
+def _ignore() -> None:
     """Most logs have no partition to notify."""
 
 
@@ -109,7 +109,7 @@ class PartitionLog:
         """Called with an error of the device before it is raised."""
         self.on_damage: Callable[[LogCorrupt], None] = lambda _error: None
         """Called with damage that was found on the way."""
-        self.on_start_moved: Callable[[], None] = _nobody_asked
+        self.on_start_moved: Callable[[], None] = _ignore
         """Called when records at the beginning were deleted."""
 
     @staticmethod

@@ -14,9 +14,9 @@ unless the batch belongs to an aborted transaction: then its sequence counts as 
 "already there".
 
 The first batch of a transaction is accepted only from who holds the producer's *guard* (KIP-890): it is handed out
-before the coordinator is asked whether the transaction is open, and a marker that is written meanwhile takes it
-away, so that no answer to an old question opens a transaction that nobody would end. Guards are not part of the log:
-they live while this replica leads.
+before the coordinator is asked whether the transaction is open, and a marker that is written meanwhile takes it away,
+so that an outdated answer opens no transaction that would never end. Guards are not part of the log: they live while
+this replica leads.
 """
 
 import heapq
@@ -69,7 +69,7 @@ def sequence_after(sequence: int, steps: int = 1) -> int:
 
 
 class AppendedBatch(NamedTuple):
-    """What is kept of a stored batch: enough to know its retry and to say where it went."""
+    """What is kept of a stored batch: enough to recognise its retry and to answer where it was stored."""
 
     last_sequence: int
     last_offset: int

@@ -46,7 +46,7 @@ class ProducerStore:
     def restore(
         self, high_watermark: int, now_ms: int, *, clean: bool = False, listing: list[str] | None = None
     ) -> None:
-        """Bring back the state of the log's end. Reads as much of the log as the files do not vouch for.
+        """Bring back the state of the log's end. Reads the part of the log that no valid file covers.
 
         After a clean shutdown every snapshot is of this history, so that the leader epochs need not be read.
         """

@@ -30,7 +30,7 @@ SHARES_OF_A_THREAD = 8
 
 
 class NodeIdentity(NamedTuple):
-    """What meta.properties must say."""
+    """What meta.properties must contain."""
 
     cluster_id: str
     node_id: int
@@ -103,7 +103,7 @@ class StartUp:
                 await self._open_dir(path, opened, found)
             if not opened.dirs:
                 raise LogDirRefused(f"none of the log dirs can be used: {opened.offline}")
-            _refuse_twins(opened.dirs)
+            _refuse_copies(opened.dirs)
             await self._separate_namesakes(found)
             await self._recover(found, opened)
         except BaseException:
@@ -176,7 +176,7 @@ class StartUp:
 
     def _reach(self, log_dir: LogDir, partition: TopicPartition) -> tuple[int, int]:
         """The last leader epoch and the end of a replica. Of two replicas of one partition the one that goes further
-        has every committed record that the other one has: whoever led in its last epoch had them all."""
+        has every committed record that the other one has: the leader of its last epoch had them all."""
         try:
             found = log_dir.open_partition(partition, self._config_of(partition.topic), self._clock.wall_ms())
             try:
@@ -266,7 +266,7 @@ def _known_id(log_dir: LogDir, partition: TopicPartition) -> UUID | None:
         return None
 
 
-def _refuse_twins(dirs: list[LogDir]) -> None:
+def _refuse_copies(dirs: list[LogDir]) -> None:
     seen: dict[UUID, str] = {}
     for log_dir in dirs:
         other = seen.setdefault(log_dir.directory_id, log_dir.path)

@@ -33,7 +33,7 @@ class ClusterView:
         self._publishers.append(publish)
 
     def settles_with(self, settled: Settled) -> None:
-        """Whoever waits for an image also waits for `settled`: that what it demands of the disks is done."""
+        """Waits for an image also wait for `settled`: that what it demands of the disks is done."""
         self._settled = settled
 
     async def until(self, holds: Callable[[Image], bool], timeout_s: float) -> bool:

@@ -5,13 +5,13 @@ a queue, because that waits for the disk; when its turn comes, what counts is wh
 number of changes in between cost nothing. Which replica leads, whom it follows and by which options it lives is
 decided here; what that means for its records is the partition's business.
 
-A damaged replica is rebuilt from the others without ever being missed. First the controller is informed that nobody may
-count on it (its directory is lost): it leaves the ISR and the ELR, and another one leads. Only when the image says so
-are its files set aside and a new one is begun, and only when the leader has answered a fetch of the new one does it
-have a directory again, and may join the ISR. While no other replica is in sync, the damaged one is kept.
+A damaged replica is rebuilt from the others, and is not needed meanwhile. First its directory is reported to the
+controller as lost: it leaves the ISR and the ELR, and another replica leads. Only when the image says so are its files
+set aside and a new one is begun, and only when the leader has answered a fetch of the new one does it have a directory
+again, and may join the ISR. While no other replica is in sync, the damaged one is kept.
 
 A replica that is not found here begins empty only where that loses nothing: it is new, or others have its records and
-count on it no longer, as above. While a log directory is missing it may lie there, and stays offline.
+it is in neither ISR nor ELR, as above. While a log directory is missing it may lie there, and stays offline.
 
 Until the metadata log has been replayed past this broker's own registration, nothing is done: what it says up to
 there was decided about an earlier incarnation, and to act on it would be to lead where another leads already.
@@ -85,7 +85,7 @@ class Replicas(Service):
         self._assigned = assigned
         self._queue: dict[Key, None] = {}
         self._settling: Key | None = None
-        self._begun_anew: dict[Key, Partition] = {}
+        self._refetched: dict[Key, Partition] = {}
         """Replicas without a directory in the image, until their leader has answered a fetch of them."""
         self._arrived: set[Key] = set()
         """Replicas given to this broker since it is active, or set aside, until they are made: nothing of them is
@@ -202,7 +202,7 @@ class Replicas(Service):
                 partition.settings, partition.log.config = self._options_of(partition.topic)
 
     def _retire(self, partition: Partition) -> None:
-        """The replica belongs to this broker no longer: nobody reads or writes it from now on."""
+        """This broker no longer has the replica: it is neither read nor written from now on."""
         self._followers.unfollow(partition.topic_id, partition.index)
         self._partitions.remove(partition.topic_id, partition.index)
         self._retired[partition.topic_id, partition.index] = partition.topic_partition
@@ -255,10 +255,10 @@ class Replicas(Service):
 
     async def _until_work(self) -> None:
         while not self._work.is_set():
-            self._report_begun_anew()
+            self._report_refetched()
             self._try_again()
             try:
-                async with asyncio.timeout(LOOK_S if self._begun_anew or self._failed else None):
+                async with asyncio.timeout(LOOK_S if self._refetched or self._failed else None):
                     await self._work.wait()
             except TimeoutError:
                 continue
@@ -375,15 +375,15 @@ class Replicas(Service):
         """Report the directory to the controller. A replica that was lost may join the ISR from then on, so its
         leader must have dropped the end offset of the lost copy: it has, once it answered a fetch of the new one."""
         if wanted.directory(self._view.node_id) == im.LOST_DIRECTORY:
-            self._begun_anew[key] = partition
+            self._refetched[key] = partition
         else:
             self._assigned(key, self._log_dirs.dir_of[partition.topic_partition].directory_id)
 
-    def _report_begun_anew(self) -> None:
-        for key, partition in list(self._begun_anew.items()):
+    def _report_refetched(self) -> None:
+        for key, partition in list(self._refetched.items()):
             gone = self._partitions.of(*key) is not partition or partition.offline
             if gone or partition.state.leader < 0 or self._followers.is_answered(*key):
-                del self._begun_anew[key]
+                del self._refetched[key]
                 if not gone:
                     self._assigned(key, self._log_dirs.dir_of[partition.topic_partition].directory_id)
 

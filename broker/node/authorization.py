@@ -37,7 +37,7 @@ def authorizer_of(settings: Settings) -> Authorizer | None:
 
 
 def notes_on(authorizer: Authorizer | None) -> tuple[str, ...]:
-    """What an operator should know before the first client is turned away."""
+    """What an operator should know before the first client is refused."""
     if authorizer is None:
         return ()
     if authorizer.allow_everyone:
@@ -83,7 +83,7 @@ def guard_of(settings: Settings, now: Callable[[], float], metrics: Metrics) -> 
 
 
 class PerMinute:
-    """How fast a count grows, over the last minute or, if nobody looked in that time, since it was last read."""
+    """How fast a count grows: over the last minute or, if it was not read in that time, since the last read."""
 
     def __init__(self, count: Callable[[], int], now: Callable[[], float]) -> None:
         self._count = count

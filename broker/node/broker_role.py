@@ -1,7 +1,7 @@
 """The broker role: logs, partitions, replication, membership and the Kafka server, wired together.
 
-Start: the logs are recovered, the metadata log is followed, the broker registers, makes its replicas what the
-image says, comes out of the fence, and only then opens its listeners. Stop is the same way back.
+Start: the logs are recovered, the metadata log is followed, the broker registers, makes its replicas what the image
+says, is unfenced, and only then opens its listeners. Stop is the same way back.
 """
 
 import asyncio
@@ -428,7 +428,8 @@ class BrokerRole:
             alone.cancel()
 
     async def _without_controller(self, seconds: float) -> None:
-        """Until nobody has led the quorum for some time: the last nodes of a cluster that stops as a whole."""
+        """Wait until the quorum has had no leader for some time, as for the last nodes of a cluster that stops as a
+        whole."""
         lost = 0.0
         while lost < seconds:
             await asyncio.sleep(LOOK_S)
@@ -515,7 +516,7 @@ class Boot(Service):
 
 
 def previous_epoch(clean_epochs: list[int | None]) -> int:
-    """The epoch of the last clean shutdown, if all directories agree on one; else -1: nobody may count on what
-    this broker had."""
+    """The epoch of the last clean shutdown, if all directories agree on one; else -1: what this broker had may be
+    lost."""
     first = clean_epochs[0] if clean_epochs else None
     return first if first is not None and all(epoch == first for epoch in clean_epochs) else -1

@@ -1,4 +1,4 @@
-"""What a node says of itself over HTTP: metrics, whether it lives, whether it can be used, and how it is."""
+"""What a node reports over HTTP: metrics, liveness, readiness and health."""
 
 import json
 from collections.abc import Mapping
@@ -77,7 +77,7 @@ class Health:
         return reasons
 
     def _offline(self) -> list[str]:
-        """Partitions with a replica here that nobody leads."""
+        """Partitions with a replica here and without a leader."""
         broker = self._broker
         return [str(p.topic_partition) for p in broker.partitions if p.state.leader < 0] if broker else []
 

@@ -182,7 +182,7 @@ def _assemble(
 
 
 def _check(settings: Settings) -> None:
-    """What no single option can know."""
+    """Checks that concern several options."""
     if settings[keys.NODE_ID] < 0:
         raise ConfigError(keys.NODE_ID.name, settings[keys.NODE_ID], "every node needs a number of its own")
     if settings[keys.BROKER_HEARTBEAT_INTERVAL_MS] * 2 > settings[keys.BROKER_SESSION_TIMEOUT_MS]:

@@ -1,7 +1,7 @@
 """Metrics of this broker's replicas, of the cluster and of failovers, under the names of Kafka and of kafka_exporter.
 
-Only the leader exports the metrics of a partition, and only the active controller those of the cluster, so `sum()`
-over all nodes counts nothing twice. Read when somebody scrapes.
+Only the leader exports the metrics of a partition, and only the active controller those of the cluster, so `sum()` over
+all nodes counts nothing twice. Read at each scrape.
 """
 
 from collections.abc import Callable, Iterator

@@ -74,7 +74,7 @@ class FlightRecorder(logging.Handler):
         """Who waits for events on `loop` is woken by each one."""
         self._loop = loop
 
-    async def news(self, after: int) -> None:
+    async def wait_for_event(self, after: int) -> None:
         """Wait until there is an event after an id."""
         while self.last_id <= after:
             await self._news.wait()
@@ -142,7 +142,7 @@ class RecorderFile(Service):
 
     async def serve(self) -> None:
         while True:
-            await self._recorder.news(self._written)
+            await self._recorder.wait_for_event(self._written)
             await asyncio.to_thread(self.write)
 
     async def stop(self) -> None:
@@ -199,7 +199,7 @@ class RecorderFile(Service):
             file.close()
 
     def _failed(self, error: OSError) -> None:
-        """Say so once; the events are still in memory."""
+        """Log it once; the events are still in memory."""
         if not self._failing:
             self._failing = True
             _log.warning(
@@ -242,7 +242,7 @@ class EventsPage:
             after = max(last, 0)
             try:
                 async with asyncio.timeout(KEEP_ALIVE_S):
-                    await self._recorder.news(after)
+                    await self._recorder.wait_for_event(after)
             except TimeoutError:
                 yield b": still here\n\n"
             events, last = self._recorder.after(after, selection=selection)

@@ -285,8 +285,8 @@ def _inter_broker(
 
 
 def _named_by(tls: ListenerTls, rules: MappingRules) -> KafkaPrincipal:
-    """Whom the listener's own certificate names, where certificates are asked for. Without a rule for it others refuse
-    this broker, and say so."""
+    """Whom the listener's own certificate names, where certificates are asked for. Without a rule for it the others
+    refuse this broker, and log it."""
     if tls.tls.client_auth == "none" or tls.tls.chain is None:
         return ANONYMOUS
     try:

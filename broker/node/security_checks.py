@@ -43,7 +43,7 @@ def check_security(settings: Settings) -> tuple[str, ...]:
     _check_effect(settings, listeners)
     _check_control_plane(settings, listeners)
     notes = [note for listener in listeners.clients for note in _notes(settings, listener)]
-    return (*notes, *_notes_on_strangers(settings, listeners))
+    return (*notes, *_notes_on_anonymous(settings, listeners))
 
 
 def asks_for_security(settings: Settings) -> bool:
@@ -66,7 +66,7 @@ def _check_prefixes(settings: Settings, listeners: Listeners) -> None:
 
 
 def _check_effect(settings: Settings, listeners: Listeners) -> None:
-    """Who protects a listener by an option relies on it: it must not be one that the listener's protocol ignores."""
+    """An operator who sets an option to protect a listener relies on it: the listener's protocol must not ignore it."""
     name, protocol = controller_protocol(settings)
     protocols = {each.name.lower(): each.protocol for each in (*listeners.clients, *listeners.controllers)}
     protocols.setdefault(name.lower(), protocol)
@@ -88,7 +88,7 @@ def _check_effect(settings: Settings, listeners: Listeners) -> None:
 
 
 def _check_control_plane(settings: Settings, listeners: Listeners) -> None:
-    """Whoever reaches the controllers in plain can change users and ACLs: then nothing else is worth being secured."""
+    """A client that reaches the controllers without TLS can change users and ACLs, whatever else is secured."""
     secured = next((each for each in listeners.clients if each.protocol != PLAINTEXT), None)
     if secured is None and not settings[keys.AUTHORIZER_CLASS_NAME]:
         return
@@ -156,8 +156,8 @@ def _notes(settings: Settings, listener: Listener) -> Iterator[str]:
         yield f"listener {name}: ssl.endpoint.identification.algorithm is empty, so host names are not checked"
 
 
-def _notes_on_strangers(settings: Settings, listeners: Listeners) -> Iterator[str]:
-    """What people can do here whom nobody knows, on a node that is secured otherwise."""
+def _notes_on_anonymous(settings: Settings, listeners: Listeners) -> Iterator[str]:
+    """What anonymous clients can do, on a node that is secured otherwise."""
     if not asks_for_security(settings):
         return
     supers = {each.strip() for each in settings[keys.SUPER_USERS].split(";")}

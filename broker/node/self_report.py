@@ -1,4 +1,4 @@
-"""What a node says of its process and machine on ``/healthz?verbose``: release, clock, files, memory."""
+"""What a node reports of its process and machine on ``/healthz?verbose``: release, clock, files, memory."""
 
 import os
 import resource
@@ -12,7 +12,7 @@ MEMORY = Path("/proc/meminfo")
 
 
 def self_report() -> dict[str, object]:
-    """Where the system does not say, the value is -1."""
+    """Where the system provides no value, it is -1."""
     total, available = _memory()
     return {
         "version": __version__,

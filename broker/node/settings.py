@@ -1,4 +1,4 @@
-"""A node's settings from its file, the environment and the command line, completed where they say too little.
+"""A node's settings from its file, the environment and the command line, completed where something is missing.
 
 A configuration written for ZooKeeper names a broker and its listeners, but no controller. Such a node becomes a cluster
 of its own: broker and controller, with itself as the only voter, on a port that only this machine can reach. The log

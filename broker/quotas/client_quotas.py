@@ -173,7 +173,7 @@ class ClientQuotas:
             self._bucket(limit, now).take(-partitions, now)
 
     def connected(self, address: str) -> int:
-        """Somebody wants to connect. Where it has to wait, it does not come in and is not counted."""
+        """A client connects. If it has to wait, it is not accepted and not counted."""
         limit = self._address_limit(address)
         if limit is None:
             return 0

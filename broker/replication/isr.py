@@ -1,8 +1,8 @@
 """Changes of in-sync sets: the regular check for followers that fell behind, and proposals to the controller.
 
-Whoever makes a partition decide sends what it decided: the check below, and the fetch handler for a follower that has
-caught up. The controller's answer only says whether the proposal was accepted; the new ISR comes with the
-metadata log.
+The caller that makes a partition decide sends the decision: the check below, and the fetch handler for a follower that
+has caught up. The controller's answer only says whether the proposal was accepted; the new ISR comes with the metadata
+log.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class IsrController(Protocol):
 
 
 class InSyncSets(Service):
-    """What the partitions of this broker know of other brokers (`BrokerFacts`), and their way to the controller."""
+    """What the partitions of this broker know of other brokers (`BrokerFacts`), and its proposals to the controller."""
 
     name = "in-sync sets"
 

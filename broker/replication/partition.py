@@ -315,7 +315,8 @@ class Partition:
         )
 
     def check_in_touch(self) -> None:
-        """Raise where a producer that waits for all replicas would wait in vain. It looks for another leader."""
+        """Raise where a producer that waits for all replicas would wait without success. It looks for another
+        leader."""
         if self.stranded:
             raise NotLeaderOrFollowerError(self._stranded_text)
 
@@ -498,14 +499,14 @@ class Partition:
 
     @property
     def _counted_on(self) -> bool:
-        """Whether the cluster takes it that this replica has all that is committed. One that it does not count on may
+        """Whether the cluster relies on this replica to have all that is committed. One that it does not count on may
         have slept through an unclean election, however long ago: what that took was committed once."""
         state = self.state
         recovering = state.leader_recovery_state is image.LeaderRecoveryState.RECOVERING
         return not recovering and self._node_id in (*state.isr, *state.elr)
 
     def _begin_cut(self, work: Coroutine[Any, Any, object]) -> "asyncio.Future[None]":
-        """The partition owns this work: it goes on also when whoever asked for it is gone."""
+        """The partition owns this work: it goes on also when its caller is gone."""
 
         async def cut() -> None:
             await work

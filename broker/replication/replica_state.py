@@ -51,8 +51,8 @@ class FollowerProgress:
     def had_all_ms(self) -> int:
         return self.caught_up_ms if self.resting is None else max(self.caught_up_ms, self.resting.at_ms)
 
-    def rise(self) -> None:
-        """Its rest is over: what its fetches said meanwhile is written down."""
+    def end_rest(self) -> None:
+        """It rests no longer: apply what its fetches acknowledged meanwhile."""
         resting = self.resting
         if resting is not None:
             self.resting = None
@@ -62,7 +62,7 @@ class FollowerProgress:
     def on_fetch(
         self, *, offset: int, log_start: int, broker_epoch: int, leader_end: int, now_ms: int
     ) -> None:
-        self.rise()
+        self.end_rest()
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif self.leader_end_at_fetch >= 0 and offset >= self.leader_end_at_fetch:
@@ -136,7 +136,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The settings a leader goes by."""
+    """The settings of a leader."""
 
     min_insync_replicas: int
     lag_ms_max: int
@@ -214,10 +214,6 @@ class LeaderState:
         return len(self.committed.isr) < self.min_isr
 
     @property
-    def out_of_sync(self) -> tuple[int, ...]:
-        return tuple(node for node in self.replicas if node not in self.committed.isr)
-
-    @property
     def readable_latest(self) -> bool:
         """Whether the high watermark has reached this epoch: before, it may lie below what was already shown."""
         return self.high_watermark >= self.epoch_start
@@ -250,7 +246,7 @@ class LeaderState:
     # --- events ---------------------------------------------------------------------------------------------
 
     def on_append(self, log_end: int, now_ms: int, may_join: MayJoin) -> bool:
-        """The leader's own log counts up to `log_end`, if not further: a late word about what a device has takes
+        """The leader's own log counts up to `log_end`, if not further: a late report of what is on the device takes
         nothing back. Returns whether the high watermark moved."""
         if log_end > self.log_end:
             self.log_end = log_end

@@ -1,7 +1,7 @@
 """Requests that wait for a partition to move: acks=all for the high watermark, a fetch for data.
 
-A request is parked under every partition it waits for, with one timer. What it waits for may have happened between
-the moment it was decided to wait and this one, and then nobody would wake it: so it is asked at once whether it can be
+A request is parked under every partition it waits for, with one timer. What it waits for may have happened between the
+moment it was decided to wait and this one, and then nothing would wake it: so it is asked at once whether it can be
 answered, by what has changed since its decision. `wake` only notes that a partition has changed; once per pass of the
 loop each request touched by a change is asked, once, whether it can be answered now. So a thousand appends in one pass
 cost a parked fetch one look, and nothing is ever answered from inside an append.
@@ -54,7 +54,7 @@ class Waiter(Protocol[K_contra]):
 
 
 class Watcher(Protocol[K_contra]):
-    """Who wants to know of the next change of a key."""
+    """Is notified of the next change of a key."""
 
     def on_change(self, key: K_contra) -> None:
         """The key changes now, or another watches it for the same owner: this watch is over. Must not fail."""
@@ -120,7 +120,7 @@ class Waiters(Generic[K]):
         return parked
 
     def wake(self, key: K, what: int = ANYTHING) -> None:
-        """`key` has changed. Cheap where nobody waits for it."""
+        """`key` has changed. Cheap where nothing waits for it."""
         self.changes += 1
         self._recent.append(key)
         if key in self._watched:
@@ -132,7 +132,7 @@ class Waiters(Generic[K]):
             self._changed[key] = self._changed.get(key, 0) | what
 
     def watch(self, key: K, owner: Hashable, watcher: Watcher[K]) -> None:
-        """Tell `watcher` of the next change of `key`, from within it. An owner has one watcher for a key."""
+        """Notify `watcher` of the next change of `key`, from within it. An owner has one watcher for a key."""
         watched = self._watched.setdefault(key, {})
         before, watched[owner] = watched.get(owner), watcher
         if before is not None and before is not watcher:
@@ -201,8 +201,8 @@ class Waiters(Generic[K]):
             return True
 
     def expire(self, parked: Parked[K]) -> None:
-        """End a wait: its time is up, or somebody is in a hurry. What has happened by then counts, even if nobody has
-        come to look yet: after a stall the timers ring first."""
+        """End a wait: its time is up, or it is ended early. What has happened by then counts, even if it was not
+        checked yet: after a stall the timers fire first."""
         if parked.timer is None:
             return
         done = self._try_all(parked)

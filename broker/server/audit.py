@@ -1,4 +1,4 @@
-"""The audit log, logger `authorizer`: a line for each denial, and no more lines than somebody can read.
+"""The audit log, logger `authorizer`: a line for each denial, and no more lines than a person can read.
 
 The same denial has a line a second at most, which says how often it was repeated; all denials together have
 `LINES_MAX` a second. Names come from clients, so they are cut, and what cannot be printed is escaped.

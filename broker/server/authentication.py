@@ -1,4 +1,4 @@
-"""What a client may do before the broker knows who it is, and when it must say it again.
+"""What a client may do before it has authenticated, and when it must authenticate again.
 
 `Authentication` is one connection of a SASL listener. The shell gives it every frame until `admitted`, and
 after that the frames of SaslHandshake and SaslAuthenticate and a look at the time (`serve`) for all others.
@@ -52,7 +52,7 @@ _SASL: Mapping[int, Api[Any, Any]] = {api.key: api for api in (SASL_HANDSHAKE, S
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """The request goes the ordinary way."""
+    """Serve the request like any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Authentication:
 
     @property
     def admitted(self) -> bool:
-        """Somebody is known. False while they prove it again."""
+        """Whether the client has authenticated; False while it does so again."""
         return self._state is _State.ADMITTED
 
     @property

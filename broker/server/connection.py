@@ -8,10 +8,10 @@ Kafka's one-request-at-a-time shows it.
 
 Frames are views into the receive buffer. Handlers finish with them, or copy, before they return.
 
-A connection stops serving while a wait blocks it, while too many answers are awaited, while the client does
-not take its answers, or while it rests because the client has used up a quota or the disk was slow; it stops
-reading when it has stopped serving and something is left to serve, or when there is no memory for more of a
-large request. What it never does is wait itself, so nobody waits for it.
+A connection stops serving while a wait blocks it, while too many answers are awaited, while the client does not take
+its answers, or while it rests because the client has used up a quota or the disk was slow; it stops reading when it has
+stopped serving and something is left to serve, or when there is no memory for more of a large request. It never waits
+itself, so nothing waits for it.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Shared:
     clock: Callable[[], float]
     quotas: ClientQuotas
     write_pause: WritePause = field(default_factory=WritePause)
-    """While it lasts nobody is served: a slow device must not cost the node its place in the cluster."""
+    """While it lasts no client is served: a slow device must not cost the node its place in the cluster."""
     guard: Guard | None = None
     """None: no authorizer, everything is allowed."""
     reserved: str = ""
@@ -152,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client = Client(self._listener, address, guard=self._shared.guard)
         refusal = self._admit(address)
         if refusal is not None:
-            self._turn_out(refusal)
+            self._refuse_connection(refusal)
             return
         self._slot = self._shared.sweep.add(self)
         self._shared.open[self] = None
@@ -160,23 +160,23 @@ class Connection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(self._high_water)
         delay_ms = self._pause_ms(address) if self._quotas.connections_limited else 0
         if delay_ms:
-            self._turn_away(delay_ms / 1000)
+            self._refuse_slowly(delay_ms / 1000)
         else:
             self._begin()
 
     def _begin(self) -> None:
-        """The connection was admitted; whoever it is, is known as far as this listener asks."""
+        """The connection was admitted, and this listener does not ask who the client is."""
         self._keep_place()
 
     def _keep_place(self) -> bool:
         """The client is known: whether it may stay."""
         refusal = self._shared.slots.keep(self._listener)
         if refusal is not None:
-            self._turn_out(refusal)
+            self._refuse_connection(refusal)
         return refusal is None
 
-    def _turn_out(self, limit: str) -> None:
-        """There are too many connections for this one."""
+    def _refuse_connection(self, limit: str) -> None:
+        """Close a connection that exceeds a limit."""
         peer, sparing = self.client.address, self._shared.sparing
         sparing.warning("connection.refused", listener=self._listener, peer=peer, limit=limit)
         self.abort()
@@ -189,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
         """How long a new connection has to wait, because too many came from there."""
         return self._quotas.connected(address)
 
-    def _turn_away(self, seconds: float) -> None:
+    def _refuse_slowly(self, seconds: float) -> None:
         """Too many connect from this address: not served, and closed only after a while, to slow them down."""
         self._closed = self._may_be_held = True
         peer, sparing = self.client.address, self._shared.sparing
@@ -438,7 +438,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _note_unfinished(self, served: bool, now: float) -> None:
         """Note how far the sender of an unfinished request has come. What arrives buys it time at the slowest
-        rate allowed, but no more than there has been: nobody can be ahead."""
+        rate allowed, but no more than has passed: no sender can save up time."""
         buffered = self._frames.buffered
         if buffered == 0 or self._held():
             self._sent_until = None
@@ -491,7 +491,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- the end -----------------------------------------------------------------------------------------
 
     def close_if_overdue(self) -> None:
-        """Called now and then: ends a connection that is stuck or has nothing to say."""
+        """Called now and then: closes a connection that is stuck or idle."""
         now, settings = self._clock(), self._settings
         if self._unwritable_until is not None and now > self._unwritable_until:
             self._refuse("the client does not take its responses")
@@ -521,7 +521,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._closed
 
     def give_way(self, reason: str) -> None:
-        """Others need its place."""
+        """Close: another connection needs its place."""
         peer, sparing = self.client.address, self._shared.sparing
         sparing.warning("connection.dropped", listener=self._listener, peer=peer, reason=reason)
         self.abort()
@@ -556,15 +556,15 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def _refuse(self, reason: str) -> None:
-        """The client's fault: say so once, and drop the connection."""
+        """An error of the client: log it once, and close the connection."""
         self._flush(self._clock())
         peer, sparing = self.client.address, self._shared.sparing
         sparing.warning("connection.dropped", listener=self._listener, peer=peer, reason=reason)
         self.close() if self._unwritable_until is None else self.abort()
 
     def _broken(self, call: Call, error: BaseException) -> None:
-        """Our fault. No answer is honest: a producer that gets an unknown error may drop or repeat what
-        was written, while a lost connection makes it ask again."""
+        """An error of this broker. No answer would be right: a producer that gets an unknown error may drop or repeat
+        what was written, while a lost connection makes it ask again."""
         peer, api = self.client.address, call.route.name
         _log.exception("request.failed", error, peer=peer, api=api, version=call.version)
         call.route.metrics.error("CONNECTION_CLOSED")

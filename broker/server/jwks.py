@@ -1,4 +1,4 @@
-"""The keys that sign tokens: fetched by a task, never while a client waits.
+"""The keys that verify tokens: fetched by a task, never while a client waits.
 
 ``sasl.oauthbearer.jwks.endpoint.url`` is asked at the start, at fixed times, and early when a token names a key that is
 not known (at most once a minute). Without keys every token is refused, and the reason is logged.

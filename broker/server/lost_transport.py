@@ -1,7 +1,7 @@
 """What a connection has in place of its transport when that is lost.
 
 With TLS, transport and connection hold each other, with half a megabyte of buffers. Until the garbage collector came,
-strangers who connect again and again would take more and more memory.
+clients that connect again and again would use more and more memory.
 """
 
 import asyncio

@@ -61,8 +61,8 @@ class RequestMemory:
         return False
 
     def look(self) -> None:
-        """Called a few times a second. Who is slow at two looks in a row is so by itself, and not because this
-        process stood still."""
+        """Called a few times a second. A sender that is slow at two looks in a row is slow itself; after one look this
+        process may have stood still."""
         slow = {sender: None for sender in self._held if sender.is_slow()} if self._waiting else {}
         for sender in slow:
             if sender in self._slow:

@@ -28,7 +28,7 @@ class Pending(Generic[R]):
         self._error: BaseException | None = None
         self._receive: Callable[[R | None, BaseException | None], None] | None = None
         self.on_abandon: Callable[[], object] | None = None
-        """Called when nobody waits for the answer any more, so that a parked wait can be dropped."""
+        """Called when the answer is no longer needed, so that a parked wait can be dropped."""
         self.on_release: Callable[[], None] | None = None
         """Called when it blocks no longer, though the answer is still awaited."""
         self.on_hurry: Callable[[], None] | None = None
@@ -43,7 +43,7 @@ class Pending(Generic[R]):
         self._settle(response, None)
 
     def fail(self, error: BaseException) -> None:
-        """The handler broke: the connection is closed, because no honest answer exists."""
+        """The handler failed: the connection is closed, because no answer would be right."""
         self._settle(None, error)
 
     def receive(self, receiver: Callable[[R | None, BaseException | None], None]) -> None:
@@ -53,7 +53,7 @@ class Pending(Generic[R]):
             receiver(self._response, self._error)
 
     def follow(self, other: "Pending[R]") -> None:
-        """Have the outcome of `other` for one's own, and block no longer than it does."""
+        """Take over the outcome of `other`, and block no longer than it does."""
         if self._abandoned:
             other.abandon()
             return

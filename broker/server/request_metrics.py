@@ -1,7 +1,6 @@
 """What requests cost, by API, under the names that Kafka's dashboards query.
 
-On the hot path a request adds to a few plain integers; names, quantiles and shares are made when somebody
-scrapes.
+On the hot path a request adds to a few plain integers; names, quantiles and shares are made at each scrape.
 """
 
 from bisect import bisect_left

@@ -59,7 +59,7 @@ _log = get_logger("broker.security")
 
 @dataclass(slots=True)
 class AuthenticationCounts:
-    """What happened at the gates of one listener."""
+    """Counts of authentications on one listener."""
 
     succeeded: int = 0
     failed: int = 0
@@ -83,7 +83,7 @@ class Protection:
     counts: AuthenticationCounts = field(default_factory=AuthenticationCounts)
 
 
-class Door:
+class ListenerAdmission:
     """Takes TLS connections of one listener in, within the limits of the server."""
 
     def __init__(self, listener: str, protection: Protection, shared: Shared) -> None:
@@ -106,7 +106,7 @@ class Door:
         return refusal is None
 
     def _enter(self, handshake: Handshake) -> str | None:
-        """Limits that take no place come first: who they refuse makes nobody give way."""
+        """Limits that occupy no slot are checked first, so that a refused connection closes no other one."""
         shared, address = self._shared, handshake.address
         handshakes = shared.slots.handshakes
         refusal = handshakes.refusal(address)
@@ -132,7 +132,7 @@ class Door:
 
 
 class SecuredConnection(Connection):
-    """The shell around one socket whose client has to show who it is."""
+    """The shell around one socket whose client has to authenticate."""
 
     def __init__(self, shared: Shared, listener: str, protection: Protection) -> None:
         super().__init__(shared, listener)
@@ -158,7 +158,7 @@ class SecuredConnection(Connection):
         give_way = partial(self.give_way, "others need its place, and of those that are not known yet it is the oldest")
         refusal = self._shared.slots.unauthenticated.enter(self, self.client.address, self._listener, give_way)
         if refusal is not None:
-            self._turn_out(refusal)
+            self._refuse_connection(refusal)
         return refusal is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -168,14 +168,14 @@ class SecuredConnection(Connection):
 
     def _admit(self, address: str) -> str | None:
         if self._protection.tls is not None:
-            return None  # the door has counted it
+            return None  # `ListenerAdmission` has counted it
         return self._shared.slots.unauthenticated.refusal(address) or super()._admit(address)
 
     def _pause_ms(self, address: str) -> int:
         return super()._pause_ms(address) if self._protection.tls is None else 0
 
     def _know_by_certificate(self) -> bool:
-        """False if the certificate names nobody."""
+        """False if the certificate gives no user."""
         shown = self._transport.get_extra_info("ssl_object").getpeercert(True)
         counts = self._protection.counts
         if shown is not None:
@@ -255,7 +255,7 @@ class SecuredConnection(Connection):
         self._queue.append(awaited)
 
     def _reject(self, refused: Refuse) -> None:
-        """Read nothing more; answer late, to slow down who guesses, and close."""
+        """Read nothing more; answer late, to slow down guessing, and close."""
         gate, counts = self._gate, self._protection.counts
         again = gate is not None and gate.principal is not None
         if refused.failed:
@@ -272,9 +272,9 @@ class SecuredConnection(Connection):
         self._closed = self._may_be_held = True
         frame = refused.frame or []
         delay_s = self._protection.failure_delay_s if refused.failed else 0.0
-        self._resting = self._shared.scheduler.call_later(delay_s, lambda: self._say_goodbye(frame))
+        self._resting = self._shared.scheduler.call_later(delay_s, lambda: self._send_refusal(frame))
 
-    def _say_goodbye(self, frame: list[Buffer]) -> None:
+    def _send_refusal(self, frame: list[Buffer]) -> None:
         self._resting = None
         if not frame:
             self.close()

@@ -15,7 +15,7 @@ from rookery.broker.server.dispatch import Dispatch, Handler, StartTask
 from rookery.broker.server.memory import RequestMemory
 from rookery.broker.server.pending import Pending
 from rookery.broker.server.request_metrics import RequestMetrics
-from rookery.broker.server.secured import Door, Protection, publish_authentication, secured
+from rookery.broker.server.secured import ListenerAdmission, Protection, publish_authentication, secured
 from rookery.broker.server.settings import ConnectionLimits, ServerSettings
 from rookery.broker.server.sweep import Sweep
 from rookery.core.config.listeners import Listener
@@ -89,8 +89,8 @@ class Server(Service):
         inter_broker: str = "",
     ) -> None:
         """`protections` are for listeners with SSL or SASL, by name: there can be no such listener without. Without
-        `quotas` no client is held. Without `guard` everybody may do everything. `inter_broker` is the listener by which
-        other brokers come."""
+        `quotas` no client is throttled. Without `guard` everybody may do everything. `inter_broker` is the listener by
+        which other brokers come."""
         self._listeners = tuple(listeners)
         self._protections = dict(protections)
         for listener in self._listeners:
@@ -145,14 +145,16 @@ class Server(Service):
 
     async def _listen(self, shared: Shared, listener: Listener) -> None:
         bind, protection = listener.bind, self._protections.get(listener.name)
-        door = Door(listener.name, protection, shared) if protection is not None and protection.tls else None
+        tls = None
+        if protection is not None and protection.tls:
+            tls = ListenerAdmission(listener.name, protection, shared)
         try:
             listening = await self._network.listen(
                 secured(shared, listener.name, protection),
                 bind.host,
                 bind.port,
                 self._backlog,
-                door,
+                tls,
             )
         except OSError as error:
             raise OSError(error.errno, f"cannot listen on {bind}: {error.strerror or error}") from error

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-MAX = "rookery.max.unauthenticated.connections"
 MAX_PER_IP = "rookery.max.unauthenticated.connections.per.ip"
 
 

@@ -1,4 +1,4 @@
-"""The transaction coordinator of a broker: its shards, the way of a request into one of them, and what time does."""
+"""The transaction coordinator of a broker: its shards, how a request reaches one of them, timeouts and expiry."""
 
 import asyncio
 from collections import Counter
@@ -292,7 +292,7 @@ class TransactionCoordinator(Service):
                 await asyncio.sleep(0)
 
     def expire_in(self, shard: TransactionShard) -> None:
-        """Forget the ids of one shard that nobody uses any more."""
+        """Forget the unused ids of one shard."""
         step = shard.transactions.expire(self.now())
         if step.records and not shard.closed:
             place = str(shard.partition.topic_partition)

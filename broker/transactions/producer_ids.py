@@ -1,6 +1,6 @@
 """Producer ids, out of the blocks that the controller gives this broker.
 
-The next block is asked for before this one is used up, so nobody waits for one but the first. While there is none,
+The next block is asked for before this one is used up, so only the first request waits for one. While there is none,
 requests get a retriable error: old clients take a timeout as final.
 """
 
@@ -26,7 +26,7 @@ class ProducerIds:
         self._waiting: list[Callable[[], None]] = []
 
     def take(self) -> int:
-        """An id that nobody else was given or will be."""
+        """An id that is given only once."""
         if not self._block:
             self._block, self._next = self._next, range(0)
             self._low = int(len(self._block) * REFILL_AT)

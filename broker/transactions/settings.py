@@ -1,4 +1,4 @@
-"""The options of a node that transactions live by."""
+"""The options of a node for transactions."""
 
 from rookery.broker.coordination.internal_topic import InternalTopic
 from rookery.broker.transactions.state import TransactionOptions

@@ -191,7 +191,7 @@ class TransactionsState:
         return self._stored(before, before.fence(self._new_id, self._version(), now.wall_ms))
 
     def expire(self, now: Instant) -> Step:
-        """Forget the ids that nobody has used for a long time."""
+        """Forget the ids that were not used for a long time."""
         gone = [
             TransactionRecord(name, None)
             for name, one in self.transactions.items()

@@ -139,7 +139,7 @@ class _Queue:
         return [self.waiting.pop(id) for id in ids]
 
     def forget(self, question: _Question) -> None:
-        """Nobody waits for its answer."""
+        """Its answer is no longer waited for."""
         id = question.transaction.transactional_id
         left = [each for each in self.waiting.get(id, ()) if each is not question]
         if left:

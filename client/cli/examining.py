@@ -49,7 +49,7 @@ LISTENING = LISTENERS, ADVERTISED, CONTROLLERS = "listeners", "advertised.listen
 
 
 class Reached(NamedTuple):
-    """What came of a connection to a broker; `why` is empty if it could be used."""
+    """The result of a connection to a broker; `why` is empty if it could be used."""
 
     why: str = ""
     api_versions: dict[int, tuple[int, int]] | None = None

@@ -211,7 +211,7 @@ class ClassicMembership:
         if self._generation == NO_GENERATION:
             return Wait(FOREVER)  # until the user has given up what it lost
         if now >= self._heartbeat_at:
-            return Ask(HEARTBEAT, self._heartbeat_request(), self._heard)
+            return Ask(HEARTBEAT, self._heartbeat_request(), self._heartbeat_answered)
         return Wait(self._heartbeat_at)
 
     def failed(self, now: float) -> None:
@@ -233,7 +233,7 @@ class ClassicMembership:
     # --- join -----------------------------------------------------------------------------------------------
 
     def _prepare(self, reason: str) -> None:
-        """Join again; whoever reads eagerly gives up everything first."""
+        """Join again; with an eager assignor everything is given up first."""
         self.reason = reason
         self._rejoin_after = False
         gone = frozenset(tp for tp in self._owned if not self._cooperative or tp.topic not in self._topics)
@@ -370,7 +370,7 @@ class ClassicMembership:
             group_instance_id=self._instance_id,
         )
 
-    def _heard(self, answer: HeartbeatResponse, now: float) -> None:
+    def _heartbeat_answered(self, answer: HeartbeatResponse, now: float) -> None:
         self._heartbeat_at = now + self._interval_s
         if self._state in (State.OUT, State.LEAVING):
             return

@@ -31,8 +31,6 @@ from rookery.core.wire.apis.metadata import METADATA, MetadataRequest, MetadataR
 
 log = get_logger("client.consumer")
 
-NAMES_BY_ID = 12
-"""The first version of Metadata that looks topics up by id."""
 HEARTBEAT_TIMEOUT_S = 5.0
 """A coordinator that does not answer a heartbeat for so long is looked for again."""
 AT_ONCE = frozenset({ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS})

@@ -194,7 +194,7 @@ class ConsumerMembership:
         )
         self._send_all = self._send_subscription = self._send_owned = False
         at_least = 1 if self._pattern else 0  # v0 knows no patterns
-        return Ask(CONSUMER_GROUP_HEARTBEAT, request, self._heard, at_least=at_least)
+        return Ask(CONSUMER_GROUP_HEARTBEAT, request, self._heartbeat_answered, at_least=at_least)
 
     def _wants_pattern(self, everything: bool) -> bool:
         """An empty pattern takes back the one before; a member that joins has none."""
@@ -209,7 +209,7 @@ class ConsumerMembership:
         )
         return Ask(CONSUMER_GROUP_HEARTBEAT, request, lambda _answer, _now: None)
 
-    def _heard(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
+    def _heartbeat_answered(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
         if self._state not in (State.JOINING, State.STABLE):
             return
         if answer.error_code:

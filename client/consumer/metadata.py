@@ -1,7 +1,7 @@
 """What the consumer knows of the cluster: leaders of its partitions, refreshed in the background.
 
-A refresh is asked for by whoever finds the knowledge wrong, and comes by itself when it is old. A leader of an older
-epoch than the known one comes from a node that is behind, and is not taken.
+A refresh is requested when the metadata proves wrong, and happens by itself when it is old. A leader of an older epoch
+than the known one comes from a node that is behind, and is not taken.
 """
 
 import asyncio

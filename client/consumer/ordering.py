@@ -71,10 +71,6 @@ class Order:
         """Records that were added and are not handled."""
         return self.running + len(self._ready) + sum(len(lane) for lane in self._lanes.values())
 
-    def running_in(self, places: Collection[TopicPartition]) -> int:
-        """Records of some partitions that are neither handled nor dropped."""
-        return sum(self._progress[tp].unfinished for tp in places if tp in self._progress)
-
     def add(self, record: AnyRecord) -> None:
         self._progress.setdefault(TopicPartition(record.topic, record.partition), Progress()).add(record)
         if self._lane is None:

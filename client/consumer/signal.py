@@ -1,4 +1,4 @@
-"""A signal on one event loop: whoever waits is woken; who comes later waits for the next one."""
+"""A signal on one event loop: it wakes all that wait; later waits are for the next one."""
 
 import asyncio
 

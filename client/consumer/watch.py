@@ -1,4 +1,5 @@
-"""Watches that the user polls in time: a warning before the group loses patience, and the end of membership after."""
+"""Watches that the user polls in time: a warning before `max.poll.interval.ms` is over, and the end of the membership
+after it."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """A batch of records of one partition: filled, closed, sent perhaps several times, and settled once.
 
-The batch knows no event loop. Whoever waits for its end leaves a function that is called once.
+The batch knows no event loop. A function can be left that is called once at its end.
 """
 
 from collections.abc import Callable, Iterator
@@ -235,7 +235,7 @@ class Batch:
             self._listeners.append(listener)
 
     def without(self, listener: Listener) -> None:
-        """Nobody waits with this one any more."""
+        """This function is not called any more."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 

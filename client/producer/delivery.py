@@ -10,7 +10,7 @@ from rookery.client.types import RecordMetadata
 
 
 async def settled(batch: Batch) -> None:
-    """Wait for the end of a batch. Whoever is cancelled disturbs nobody else who waits."""
+    """Wait for the end of a batch. A wait that is cancelled does not disturb the others."""
     if batch.settled:
         return
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

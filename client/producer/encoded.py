@@ -24,7 +24,7 @@ class Encoded:
 
 
 async def producer_over(cluster: Cluster, options: Mapping[str, Any]) -> Producer:
-    """A started producer that uses connections which belong to somebody else, and stay open when it closes."""
+    """A started producer that uses connections of another owner, which stay open when it closes."""
     producer = Producer(options)
     producer._session.adopt(cluster)
     await producer.start()

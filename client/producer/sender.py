@@ -311,7 +311,7 @@ class Sender:
 
     @property
     def crowded(self) -> bool:
-        """Whether somebody waits for room: others wait behind them."""
+        """Whether calls wait for room: later ones wait behind them."""
         return bool(self._room)
 
     async def wait_for_room(self, size: int, timeout_s: float) -> None:

@@ -1,7 +1,7 @@
-"""Those who wait for the core: peers for the response to their request, callers for the commit of a record.
+"""What waits for the core: peers for the response to their request, callers for the commit of a record.
 
-The core responds to a request when it likes: at once, or, for a held Fetch, when there is news. Responses that carry
-records or a piece of a snapshot are completed here, from disk, at the moment they are sent.
+The core responds to a request at once or, to a held Fetch, when there is news. Responses that carry records or a piece
+of a snapshot are completed here, from disk, at the moment they are sent.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class _Call:
     max_bytes: int
 
 
-def _give_nothing(call: _Call, response: m.Response) -> None:
+def _answer_without_records(call: _Call, response: m.Response) -> None:
     if not call.answered.done():
         call.answered.set_result(Answer(response))
 
@@ -56,7 +56,7 @@ class Calls:
         downloads: Callable[[SnapshotId], None],
     ) -> None:
         """`damaged` is called for records that must not be sent, `unreadable` for what the disk did not return,
-        `downloads` for every snapshot that somebody begins to read."""
+        `downloads` for every snapshot whose download begins."""
         self._storage = storage
         self._damaged = damaged
         self._unreadable = unreadable
@@ -77,7 +77,7 @@ class Calls:
             del self._waiting[number]
 
     def respond(self, response: m.Response) -> None:
-        """Take a response of the core. One that nobody waits for any more is dropped."""
+        """Take a response of the core. One that is no longer waited for is dropped."""
         call = self._waiting.get(response.correlation)
         if call is None or call.answered.done():
             return
@@ -85,7 +85,7 @@ class Calls:
             call.answered.set_result(self._completed(response, call.max_bytes))
         except MetadataDamagedError as error:
             self._damaged(error)
-            call.answered.get_loop().call_later(DAMAGED_PAUSE_S, _give_nothing, call, response)
+            call.answered.get_loop().call_later(DAMAGED_PAUSE_S, _answer_without_records, call, response)
         except (OSError, LogDirFailed) as error:  # no answer: the peer asks again when its time is over
             self._unreadable(error)
 

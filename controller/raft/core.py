@@ -132,8 +132,8 @@ class RaftCore:
 
     def leader_connection_closed(self, leader_id: int, now_ms: float) -> Ready:
         """The connection to the leader closed: it probably died, so look for a new one now instead of
-        waiting for the fetch timeout. If it lives, the others say so and this replica goes on following
-        it."""
+        waiting for the fetch timeout. If it is alive, the others report it, and this replica continues to
+        follow it."""
         replica, before = self.replica, self.replica.role
         if isinstance(before, Follower) and before.leader_id == leader_id:
             election.leader_left(replica, election.short_wait_ms(replica), now_ms)
@@ -230,7 +230,7 @@ class RaftCore:
     # -- consequences ----------------------------------------------------------------------------------------
 
     def _settle(self, before: Role, now_ms: float) -> Ready:
-        """Draw the consequences that any input may have, then say what is to be done."""
+        """Apply the consequences of any input, then return what is to be done."""
         replica = self.replica
         if isinstance(replica.role, Leader):
             leading.settle(replica, replica.role, now_ms)

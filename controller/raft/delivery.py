@@ -1,8 +1,7 @@
-"""Hands the committed part of the log to those who follow it, in order, in slices that leave the loop free.
+"""Delivers the committed part of the log to its listeners, in order, in slices that leave the loop free.
 
-There is one way for live records, for a restart and for a snapshot that arrived: a reader has a position; what
-is committed behind it is read from the log; when the log no longer reaches back to it, the latest snapshot is
-loaded in its place.
+Live records, restarts and snapshots that arrive are handled alike: a reader has a position; what is committed behind it
+is read from the log; when the log no longer reaches back to it, the latest snapshot is loaded in its place.
 """
 
 import asyncio
@@ -68,7 +67,7 @@ class Delivery:
                 await asyncio.sleep(0)
 
     async def _advance(self) -> bool:
-        """One slice for those furthest behind; False when nobody has anything to get."""
+        """One slice for those furthest behind; False when there is nothing to deliver."""
         for reader in self._readers:
             if reader.position < self._storage.start_offset or reader.position == _START:
                 await self._load(reader)

@@ -136,7 +136,7 @@ class Driver:
         self._writing_snapshot = False
         self._checked: tuple[SnapshotId | None, float] = (None, 0.0)
         self._checking = False
-        self._tell_damage_at = -inf
+        self._next_damage_report = -inf
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Driver:
                 group.create_task(self._sync(), name="raft-sync")
                 group.create_task(self._fail(), name="raft-failure")
                 group.create_task(self.delivery.run(), name="raft-delivery")
-                group.create_task(self._keep_house(), name="raft-housekeeping")
+                group.create_task(self._housekeeping(), name="raft-housekeeping")
         finally:
             if self._timer is not None:
                 self._timer.cancel()
@@ -203,7 +203,7 @@ class Driver:
         self._take(self._guard(lambda: act(self.now_ms())))
 
     def _guard(self, act: Callable[[], T]) -> T:
-        """Run `act` on the core; a broken invariant stops the node, whoever asked."""
+        """Run `act` on the core; a broken invariant stops the node, whatever the input."""
         try:
             return act()
         except RaftFatalError as error:
@@ -224,21 +224,21 @@ class Driver:
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._tick)
 
     def _damaged(self, error: MetadataDamagedError) -> None:
-        """Some other replica needs what this one cannot give. It ends where the other voters can go on without it, and
-        the one of them that leads next can give it; else it is better than nothing."""
-        self._tell("raft.metadata.damaged", error, ROTTEN_TODO)
+        """Another replica needs data that is damaged here. This node ends if the other voters can go on without it,
+        since the next leader can give the data; otherwise it stays, as the only one that has the rest."""
+        self._report_damage("raft.metadata.damaged", error, ROTTEN_TODO)
         self._end_if_redundant(error)
 
     def _unreadable(self, error: Exception) -> None:
-        """The disk did not give what some other replica asked for. It may the next time, but who leads next need not
-        wait for that."""
-        self._tell("raft.metadata.unreadable", error, UNREADABLE_TODO)
+        """The disk did not give what another replica asked for. It may the next time, but another leader can give it
+        now."""
+        self._report_damage("raft.metadata.unreadable", error, UNREADABLE_TODO)
         self._end_if_redundant(error)
 
-    def _tell(self, event: str, error: Exception, todo: str) -> None:
+    def _report_damage(self, event: str, error: Exception, todo: str) -> None:
         now = self._clock.monotonic()
-        if now >= self._tell_damage_at:
-            self._tell_damage_at = now + CHECK_AGAIN_S
+        if now >= self._next_damage_report:
+            self._next_damage_report = now + CHECK_AGAIN_S
             _log.error(event, reason=str(error), todo=todo)
 
     def _end_if_redundant(self, error: Exception) -> None:
@@ -253,8 +253,8 @@ class Driver:
             self.spawn(self._check(snapshot))
 
     async def _check(self, snapshot: SnapshotId) -> None:
-        """When somebody begins to download it: a snapshot may rot after it was written. A disk that does not give it is
-        asked again, for as long as the snapshot is the latest: whoever downloads it checks it, too."""
+        """When its download begins: a snapshot may rot after it was written. A disk that does not give it is asked
+        again, for as long as the snapshot is the latest: the node that downloads it checks it, too."""
         try:
             while snapshot == self.storage.latest_snapshot:
                 if await self._is_checked(snapshot):
@@ -269,7 +269,7 @@ class Driver:
         except MetadataDamagedError as error:
             self._damaged(error)
         except OSError as error:
-            self._tell("raft.metadata.unreadable", error, UNREADABLE_TODO)
+            self._report_damage("raft.metadata.unreadable", error, UNREADABLE_TODO)
             return False
         return True
 
@@ -474,8 +474,8 @@ class Driver:
 
     # -- housekeeping ----------------------------------------------------------------------------------------
 
-    async def _keep_house(self) -> None:
-        """Note now and then how much is committed, and report for whom a new quorum waits."""
+    async def _housekeeping(self) -> None:
+        """Save now and then how much is committed, and report which voters a new quorum waits for."""
         noted, replica = 0, self.core.replica
         while True:
             await asyncio.sleep(self.settings.checkpoint_interval_ms / 1000)

@@ -58,7 +58,7 @@ def is_up_to_date(replica: Replica, request: VoteRequest) -> bool:
 
 
 def would_vote(replica: Replica, request: VoteRequest) -> bool:
-    """A replica with a leader in office wants no election; the epoch asked for is not its concern yet.
+    """A replica that has a leader refuses; a pre-vote does not change its epoch.
 
     A leader reported only by a peer does not count: two followers of a leader that fell silent could otherwise keep
     reporting it to each other, each just before its own timeout ends.
@@ -144,7 +144,7 @@ def count(replica: Replica, ballot: Ballot, now_ms: float) -> None:
         case Outcome.WON, Prospective():
             run(replica, now_ms)
         case Outcome.WON, Candidate():
-            leading.take_office(replica, ballot.disks, now_ms)
+            leading.begin_to_lead(replica, ballot.disks, now_ms)
         case Outcome.LOST, _:
             ballot.deadline_ms = min(ballot.deadline_ms, now_ms + back_off_ms(replica))
             ballot.asked.clear()
@@ -253,7 +253,7 @@ def leader_left(replica: Replica, wait_ms: float, now_ms: float) -> None:
 
 
 def short_wait_ms(replica: Replica) -> float:
-    """When all followers learn of a leader's end in the same moment, chance lets one of them be first.
-    Whoever has tried in vain before waits longer: the leader may still answer the others."""
+    """When all followers learn of a leader's end in the same moment, chance lets one of them be first. A replica that
+    has lost a round waits longer: the leader may still answer the others."""
     wait_ms = replica.random() * replica.config.election_timeout_ms / 20
     return wait_ms + back_off_ms(replica) if replica.elections_lost else wait_ms

@@ -1,4 +1,4 @@
-"""What can go wrong in Raft, by whose fault.
+"""The errors of Raft.
 
 `RaftRefusedError` answers a caller whose request cannot be granted now; `NotServingError` one that came too early or
 too late; `RaftFatalError` means that going on could lose committed records or fork the log: the node must stop.

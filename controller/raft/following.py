@@ -68,7 +68,7 @@ def send_fetch(replica: Replica, to: int, wait_ms: int, now_ms: float) -> Outsta
 
 
 def search(replica: Replica, role: Unattached, now_ms: float) -> None:
-    """An observer without a leader asks around."""
+    """An observer without a leader asks the bootstrap servers for it."""
     role.search = send_fetch(replica, ANY_BOOTSTRAP, 0, now_ms)
     role.deadline_ms = now_ms + replica.config.retry_backoff_ms + election.back_off_ms(replica)
 

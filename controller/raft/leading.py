@@ -1,4 +1,4 @@
-"""The leader's side: serving fetches, moving the high watermark, and knowing when to leave."""
+"""The leader's side: serving fetches, moving the high watermark, and when to resign."""
 
 import math
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ from rookery.controller.raft.voters import ReplicaKey, Voter, reached_by_majorit
 # -- taking and leaving office -------------------------------------------------------------------------------
 
 
-def take_office(replica: Replica, disks: Mapping[int, UUID], now_ms: float) -> None:
-    """Won: open the epoch with a record of its own, without which nothing older may be called committed,
-    and make oneself known. The first leader ever also writes the voter set of the configuration into the
-    log, with the disks that voted for it."""
+def begin_to_lead(replica: Replica, disks: Mapping[int, UUID], now_ms: float) -> None:
+    """Elected: open the epoch with a record of its own, before which nothing older counts as committed, and announce
+    it. The first leader ever also writes the voter set of the configuration into the log, with the disks that voted for
+    it."""
     start = replica.log.end_offset
     opening = [Batch(start, replica.epoch, BatchKind.LEADER_CHANGE)]
     if replica.log.voters is None:
@@ -63,7 +63,7 @@ def announce(replica: Replica, role: Leader, now_ms: float) -> None:
 
 
 def resign(replica: Replica, role: Leader, now_ms: float) -> None:
-    """Leave office and say so, naming the others as successors, the most caught up first."""
+    """Resign, and send EndEpoch, which names the others as successors, the most caught up first."""
     others = sorted(replica.voters.others(replica.me), key=lambda voter: -acknowledged(replica, role, voter))
     replica.become_unattached(replica.epoch, replica.election_wait_ms(), now_ms)
     for voter in others:
@@ -78,7 +78,7 @@ def resign(replica: Replica, role: Leader, now_ms: float) -> None:
 
 
 def release(replica: Replica, role: Leader) -> None:
-    """After leadership ended, however it did: nobody may go on waiting for it."""
+    """Leadership has ended: answer everything that waits for it."""
     for parked in role.parked.values():
         refuse_fetch(replica, parked.request, Refusal.NOT_LEADER_OR_FOLLOWER)
 
@@ -236,7 +236,7 @@ def touch(replica: Replica, role: Leader, key: ReplicaKey, now_ms: float) -> Pro
 
 
 def acknowledged(replica: Replica, role: Leader, voter: Voter) -> int:
-    """What is on the disk of `voter`. The leader counts itself like anybody: only as a voter, only what is
+    """What is on the disk of `voter`. The leader counts itself like any other: only as a voter, only what is
     fsynced."""
     if voter.id == replica.me.id:
         return replica.log.flushed_offset
@@ -252,7 +252,7 @@ def committed_offset(replica: Replica, role: Leader) -> int:
 
 
 def settle(replica: Replica, role: Leader, now_ms: float) -> None:
-    """Draw the consequences of whatever has just happened."""
+    """Apply the consequences of the last event."""
     replica.advance_high_watermark(committed_offset(replica, role))
     if is_deposed(replica) or is_succeeded(replica, role):
         resign(replica, role, now_ms)

@@ -1,4 +1,4 @@
-"""What Raft peers say to each other, and what a log is made of.
+"""The messages between Raft peers, and the batches of a log.
 
 Values only: no behaviour, no bytes on a wire. Records are opaque; Raft looks at a batch's offset, epoch and
 count, and inside only at VOTERS batches. Every request carries `sender` and a `correlation` that the reply
@@ -66,8 +66,8 @@ class EpochEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
-    """Asks for a vote. With `pre_vote` it only asks whether a vote would be given: `epoch` is then the
-    epoch the sender is in (not the next one) and nobody's state changes."""
+    """Asks for a vote. With `pre_vote` it only asks whether a vote would be given: `epoch` is then the epoch the sender
+    is in (not the next one) and no state changes."""
 
     sender: int
     correlation: int

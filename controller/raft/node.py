@@ -156,7 +156,7 @@ class RaftNode(Service):
         return replica.leader_id, replica.epoch
 
     def leader_hint(self) -> pb.Leader:
-        """The leader, as far as this node knows: nobody while it is starting or stopping."""
+        """The leader, as far as this node knows: none while it is starting or stopping."""
         if self._driver is None:
             return pb.Leader(id=NO_LEADER)
         replica = self._driver.core.replica

@@ -44,7 +44,7 @@ class ProgressTable:
         return self._table.get(key)
 
     def of_voter(self, voter: Voter) -> Progress | None:
-        """A voter whose disk is not known yet is whoever spoke last under its node id."""
+        """A voter whose disk is not known yet is the replica with its node id that sent the last request."""
         if voter.pinned:
             return self._table.get(voter.key)
         same_id = [progress for key, progress in self._table.items() if key.id == voter.id]

@@ -24,7 +24,7 @@ from rookery.controller.raft.voters import ReplicaKey, VoterSet
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """What a replica must never forget: the `quorum-state` file."""
+    """What must survive every restart: the `quorum-state` file."""
 
     epoch: int = 0
     voted_for: ReplicaKey | None = None

@@ -105,9 +105,9 @@ class Replica:
 
     @property
     def may_stand(self) -> bool:
-        """Voters stand for election. So does a replica whose removal is not known to be committed: if its
-        log is the only one to hold the removal, nobody else could be elected. Nobody stands while a
-        snapshot replaces its log."""
+        """Voters stand for election. So does a replica whose removal is not known to be committed: if its log is the
+        only one to hold the removal, no other one could be elected. A replica does not stand while a snapshot replaces
+        its log."""
         if self.installing:
             return False
         if self.is_voter:
@@ -118,7 +118,7 @@ class Replica:
 
     @property
     def leader_id(self) -> int:
-        """The leader in office, as far as known; NO_LEADER also when it is known to have left."""
+        """The current leader, as far as known; NO_LEADER also when it is known to have resigned."""
         match self.role:
             case Follower(leader_id=leader_id):
                 return leader_id
@@ -169,7 +169,7 @@ class Replica:
         return self.config.election_timeout_ms * (1 + self.random())
 
     def learn(self, epoch: int, leader_id: int, endpoint: str, now_ms: float) -> None:
-        """A peer has said that `leader_id` (or nobody it knows of) leads `epoch`."""
+        """A peer has reported that `leader_id` leads `epoch`, or that it knows no leader."""
         known = leader_id not in (NO_LEADER, self.me.id)
         if epoch > self.epoch:
             if known:

@@ -56,8 +56,8 @@ class Ballot:
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether it would be elected. Its epoch does not rise, so a replica cut off from the others
-    disturbs nobody when it comes back."""
+    """Asks whether it would be elected. Its epoch does not rise, so a replica cut off from the others does not disturb
+    them when it comes back."""
 
     ballot: Ballot
     name = "prospective"

@@ -46,7 +46,7 @@ class RaftConfig:
 
     @property
     def answer_wait_ms(self) -> float:
-        """How long to wait for an answer that nobody holds back: short enough for a second try before the leader is
+        """How long to wait for an answer that is not held back: short enough for a second try before the leader is
         given up."""
         return min(self.request_timeout_ms, (self.fetch_timeout_ms - self.fetch_max_wait_ms) / 2)
 

@@ -160,7 +160,7 @@ class RaftStorage:
         self.latest_snapshot = snapshot
 
     def delete_before(self, offset: int, now_ms: int) -> None:
-        """Let go of the log below `offset`, where a snapshot ends, and of the snapshots before that one."""
+        """Delete the log below `offset`, where a snapshot ends, and the snapshots before that one."""
         self._log.advance_start(offset)
         for segment in self._log.take_old(offset, lambda _segment, _end: True, now_ms):
             segment.remove_files(DELETED)

@@ -141,7 +141,7 @@ class Transport:
                     self._all_answered.set()
 
     def _note(self, peer: _Peer, to: int, request: m.Message, code: grpc.StatusCode) -> None:
-        """Draw the conclusions from a failed call."""
+        """Handle a failed call."""
         if code == grpc.StatusCode.DEADLINE_EXCEEDED and isinstance(request, m.FetchRequest):
             peer.fetch_timed_out()
         elif code == grpc.StatusCode.UNAVAILABLE:

@@ -14,8 +14,8 @@ UNKNOWN_DIRECTORY = UUID(int=0)
 
 
 class ReplicaKey(NamedTuple):
-    """One replica: a node and the disk it runs on. The same node on a new disk is somebody else, because what
-    the old disk had promised (votes, acknowledged records) is gone."""
+    """One replica: a node and the disk it runs on. The same node on a new disk is another replica, because what the old
+    disk had promised (votes, acknowledged records) is gone."""
 
     id: int
     directory_id: UUID

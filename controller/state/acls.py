@@ -1,4 +1,5 @@
-"""ACLs: made and removed. Checked before they are written, so that every broker can rely on what it reads."""
+"""ACLs: created and deleted. They are checked before they are written, so that every broker can rely on what it
+reads."""
 
 from dataclasses import astuple
 from uuid import UUID
@@ -23,7 +24,7 @@ COMPARED_MAX = 1_000_000
 
 
 def create_acls(image: Image, request: CreateAclsRequest, defaults: Defaults) -> Decision[CreateAclsReply]:
-    """An ACL that exists, or that is named twice, is made all the same: asked again, the request answers alike."""
+    """Creating an ACL that exists, or that is named twice, succeeds: a repeated request gets the same answer."""
     records: dict[UUID, AccessControlEntryRecord] = {}
     answers = []
     for acl in request.acls:
@@ -41,7 +42,7 @@ def create_acls(image: Image, request: CreateAclsRequest, defaults: Defaults) ->
 
 
 def delete_acls(image: Image, request: DeleteAclsRequest, defaults: Defaults) -> Decision[DeleteAclsReply]:
-    """Each filter answers with all that it finds; what several find goes once."""
+    """Each filter is answered with all ACLs that it finds; one that several filters find is deleted once."""
     scans = sum(wanted.exact is None for wanted in request.filters)
     if scans * len(image.acls) > COMPARED_MAX:
         raise PolicyViolationError(

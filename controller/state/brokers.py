@@ -1,4 +1,4 @@
-"""Brokers come, go, fall silent and say goodbye.
+"""Brokers: registration, heartbeats, fencing and controlled shutdown.
 
 A broker's epoch is the offset of its registration. A registration fences: until the broker has caught up with
 the log and asks to be unfenced, it leads nothing and is in sync with nothing. Whatever takes a broker out of
@@ -169,7 +169,7 @@ def _check_registration(image: Image, request: RegisterBrokerRequest, cluster_id
 
 
 def _may_stop(broker: BrokerRegistration, liveness: Liveness) -> bool:
-    """A broker stops when nobody still believes that it leads: all others have read what it gave up."""
+    """A broker may stop when no other one still believes that it leads: all have read what it gave up."""
     if broker.fenced:
         return True
     return broker.in_controlled_shutdown and 0 <= liveness.shutdown_offset <= liveness.others_offset

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
-    """`reply` is asked with the image that has the records in it: only there is a broker's epoch known."""
+    """`reply` is called with the image that has the records in it: only there is a broker's epoch known."""
 
     records: tuple[Record, ...]
     reply: Callable[[Image], R]

@@ -1,4 +1,4 @@
-"""What holds where neither a topic nor the cluster's dynamic configuration says otherwise, and what eligible leader
+"""The values used where neither a topic nor the cluster's dynamic configuration sets one, and what eligible leader
 replicas (ELR) need of `min.insync.replicas`.
 
 A leader commits what so many replicas have; the controller takes those that leave the ISR below that number for

@@ -1,4 +1,4 @@
-"""Elections somebody asks for: give leadership back to the preferred replica, or force an unclean one."""
+"""Elections on request: give leadership back to the preferred replica, or force an unclean one."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ def elect_leaders(image: Image, request: ElectLeadersRequest, defaults: Defaults
 
 
 def rebalance(image: Image, defaults: Defaults, records_max: int) -> list[PartitionChangeRecord]:
-    """Preferred elections for up to `records_max` partitions led by somebody else, where they are possible."""
+    """Preferred elections for up to `records_max` partitions led by another replica, where they are possible."""
     electorate = Electorate(image, defaults)
     records: list[PartitionChangeRecord] = []
     for topic, index, partition in image.partitions():

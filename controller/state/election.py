@@ -23,7 +23,7 @@ class Election(Enum):
 
 
 class Candidates(NamedTuple):
-    """All that an election looks at; `elr` and `last_known` count only while nobody is in sync."""
+    """All that an election looks at; `elr` and `last_known` count only while no replica is in sync."""
 
     replicas: Sequence[int]
     isr: Sequence[int]

@@ -1,8 +1,8 @@
 """One partition's next state: who is in sync, who is eligible, who leads, and the record that says so.
 
-Every handler that touches a partition goes through `Electorate.change`, so the rules hold whoever asks:
-in sync ⊆ replicas; the leader is in sync; ELR and ISR are disjoint; ELR is empty while enough replicas are in
-sync; the leader epoch rises exactly when the leader changes or a replica is removed.
+Every handler that touches a partition goes through `Electorate.change`, so the rules hold for every request: in sync ⊆
+replicas; the leader is in sync; ELR and ISR are disjoint; ELR is empty while enough replicas are in sync; the leader
+epoch rises exactly when the leader changes or a replica is removed.
 """
 
 from collections.abc import Callable
@@ -133,7 +133,7 @@ def _completed(draft: Partition, rules: TopicRules) -> Partition:
 
 
 def _without_elr(old: Partition, draft: Partition, lost: Ids, rules: TopicRules) -> Partition:
-    """ELR was switched off while nobody was in sync. From now on the last in sync stay noted as such: that is what
+    """ELR was switched off while no replica was in sync. From now on the last in sync stay noted as such: that is what
     the eligible replicas are, or the last leader there was, who may lack records."""
     isr = tuple(broker for broker in draft.replicas if broker in old.elr and broker not in lost)
     if isr or not rules.last_known_leader:
@@ -157,7 +157,7 @@ def _elr(draft: Partition, eligible: Ids, rules: TopicRules) -> Ids:
 
 
 def _leaderless(old: Partition, draft: Partition, eligible: Ids, rules: TopicRules) -> Partition:
-    """Nobody can lead. Without ELR the last in sync stay noted as such: they alone may lead later."""
+    """No replica can lead. Without ELR the last in sync stay noted as such: they alone may lead later."""
     if not rules.elr:
         isr = draft.isr or tuple(broker for broker in old.isr if broker in draft.replicas)
         return draft._replace(isr=isr, leader=NO_NODE, elr=(), last_known_elr=())

@@ -58,8 +58,8 @@ Replicas = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What creating partitions needs besides image and request: rules, where the round of placement goes on, and
-    ids nobody has used."""
+    """What creating partitions needs besides image and request: rules, where the round of placement goes on, and unused
+    ids."""
 
     rules: ConfigRules
     defaults: Defaults
@@ -78,7 +78,7 @@ def create_topics(image: Image, request: CreateTopicsRequest, growth: Growth) ->
             if topic.name in twice:
                 raise InvalidRequestError(f"topic {topic.name!r} is named twice")
             check_collision(topic.name, taken.setdefault(metric_name(topic.name), topic.name))
-            made = _made_before(image, topic)
+            made = _created_before(image, topic)
             if made is not None:
                 answers.append(made)
                 continue
@@ -149,9 +149,9 @@ def _created(
     return TopicAnswer(name, topic_id, partitions=len(partitions), replication_factor=factor)
 
 
-def _made_before(image: Image, topic: NewTopic) -> TopicAnswer | None:
-    """The answer to a request that is asked again: its first answer was lost, with the controller that made the topic
-    or with a connection."""
+def _created_before(image: Image, topic: NewTopic) -> TopicAnswer | None:
+    """The answer to a repeated request: the first answer was lost, with the controller that created the topic or with a
+    connection."""
     known = image.topic(topic.name)
     if known is None or known.id != topic.topic_id:
         return None

@@ -1,8 +1,7 @@
 """Options of a broker that Kafka can change while it runs and that have no effect here.
 
-They are accepted and stored, so that scripts written for Kafka go on, and each is answered with a note: its
-`doc` says why the value does not matter. Options about security are not among them,
-because whoever sets one relies on it.
+They are accepted and stored, so that scripts written for Kafka go on, and each is answered with a note: its `doc` says
+why the value does not matter. Options about security are not among them, because an operator who sets one relies on it.
 """
 
 from rookery.core.config.options import (

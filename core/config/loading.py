@@ -1,8 +1,8 @@
 """From files, environment and command line to settings.
 
-A ``.properties`` file is overridden by the environment, the environment by ``--set``. Unknown keys are warned
-of, with the nearest known name; known keys without effect here are warned of with the consequence. Keys of security
-that are unknown or without effect are refused: whoever sets one relies on it.
+A ``.properties`` file is overridden by the environment, the environment by ``--set``. Unknown keys are warned of, with
+the nearest known name; known keys without effect here are warned of with the consequence. Keys of security that are
+unknown or without effect are refused: an operator who sets one relies on it.
 """
 
 import difflib

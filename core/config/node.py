@@ -569,8 +569,8 @@ METRICS_HIDE_NAMES = Option(
     "rookery.metrics.hide.names",
     Boolean(),
     False,
-    "Metrics show groups, users and client ids as short digests of their names: whoever may scrape them need not know "
-    "the names, and alerts work as before.",
+    "Metrics show groups, users and client ids as short digests of their names, for a monitoring that must not see "
+    "the names. Alerts work as before.",
 )
 
 TABLE = security.NodeTable(

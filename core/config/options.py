@@ -162,7 +162,7 @@ class UpdateMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T_co]):
-    """One key: what it is called, what it takes, what it is when nobody sets it, and what it does."""
+    """One key: its name, its type, its default and its meaning."""
 
     name: str
     kind: Kind[T_co]
@@ -236,7 +236,7 @@ def table_of(namespace: Mapping[str, object]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Values for a table's options; what nobody set has its default."""
+    """Values for a table's options; options that are not set have their defaults."""
 
     table: Table
     given: Mapping[str, object] = field(default_factory=dict, repr=False)

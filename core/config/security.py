@@ -4,8 +4,8 @@ Keys of ``ssl.`` and ``sasl.`` can be given for one listener as ``listener.name.
 listener in lower case, and then win over the bare key. A few take the SASL mechanism, too:
 ``listener.name.<listener>.<mechanism>.sasl.jaas.config``.
 
-Whoever sets one of these keys relies on it, so nothing here is ignored: a key under one of `GUARDED` that is not in the
-table, or that would have no effect, stops the start (`refusal`).
+An operator who sets one of these keys relies on it, so nothing here is ignored: a key under one of `GUARDED` that is
+not in the table, or that would have no effect, stops the start (`refusal`).
 """
 
 from collections.abc import Mapping
@@ -256,8 +256,8 @@ ALLOW_PLAINTEXT_CONTROLLER = Option(
     "rookery.allow.plaintext.controller",
     Boolean(),
     False,
-    "Start although clients must authenticate while the controller listener is PLAINTEXT and not on loopback: whoever "
-    "reaches it can change the cluster.",
+    "Start although clients must authenticate while the controller listener is PLAINTEXT and not on loopback: all that "
+    "reach it can change the cluster.",
 )
 CONTROLLER_PLAINTEXT = Option(
     "rookery.controller.plaintext",

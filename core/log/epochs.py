@@ -59,7 +59,7 @@ class LeaderEpochs:
         return EpochStart(self._epochs[-1], self._starts[-1]) if self._epochs else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Say that `epoch` begins at `start_offset`. Later entries that contradict it are dropped."""
+        """Record that `epoch` begins at `start_offset`. Later entries that contradict it are dropped."""
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
             return
         if epoch < 0 or start_offset < 0:

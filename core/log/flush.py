@@ -1,4 +1,4 @@
-"""Making a log durable, in three steps: decide on the loop, sync in a thread, take note on the loop."""
+"""Making a log durable, in three steps: decide on the loop, sync in a thread, record the result on the loop."""
 
 from dataclasses import dataclass, field
 

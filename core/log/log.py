@@ -115,7 +115,7 @@ class Log:
 
     @staticmethod
     def begin(disk: Disk, path: str, config: LogConfig, now_ms: int) -> "Log":
-        """The log in a folder in which `lay_first_segment` was called and nobody has been since. Opens no file."""
+        """The log in a folder in which `lay_first_segment` was called and nothing was done since. Opens no file."""
         return Log(disk, path, config, first_segment(disk, path, config, now_ms), None)
 
     # what it holds
@@ -140,8 +140,8 @@ class Log:
         return next((segment.damage for segment in self.segments if segment.damage is not None), self._damage)
 
     def set_damaged(self, error: LogCorrupt) -> bool:
-        """Take note of damage: of a closed segment only what stands before it is served from now on. False if it is
-        known already."""
+        """Record damage: of a closed segment only what stands before it is served from now on. False if it is known
+        already."""
         closed = next((segment for segment in self.segments[:-1] if segment.log_path == error.path), None)
         if closed is None:
             known, self._damage = self._damage, self._damage or error
@@ -311,7 +311,7 @@ class Log:
         self.active.jitter_ms = self._rng.randrange(bound) if self._rng is not None and bound > 0 else 0
 
     def _opens(self, segment: Segment) -> None:
-        """A segment is about to open its file, whoever reads it and for whatever reason."""
+        """A segment is about to open its file, for whatever reason."""
         if self.closed:
             raise LogClosed(f"{self.path} was closed")
         if segment is not self.segments[-1]:
@@ -324,9 +324,9 @@ class Log:
         if segment in self._recent:
             self._recent.remove(segment)
         self._recent.append(segment)
-        self._let_go()
+        self._close_idle()
 
-    def _let_go(self) -> None:
+    def _close_idle(self) -> None:
         """Close the sealed segments not used for longest, but for the last few.
 
         One that is not durable yet stays open: its descriptor is the one that reports a failed write-back.
@@ -404,8 +404,8 @@ class Log:
     def truncate_to(self, offset: int) -> bool:
         """Drop every batch that holds `offset` or a later one; False if there is none.
 
-        An epoch that begins at the end is forgotten in any case: whoever led for a moment and wrote nothing
-        has noted one that no other replica knows.
+        An epoch that begins at the end is forgotten in any case: a replica that led for a moment and wrote nothing has
+        an epoch that no other replica knows.
 
         A checkpoint must not promise more than the log holds: where the recovery point is kept in a file,
         write the smaller one there before calling this.
@@ -429,7 +429,7 @@ class Log:
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Throw everything away; the next offset is `offset`. The same rule holds for recovery points."""
+        """Delete everything; the next offset is `offset`. The same rule holds for recovery points."""
         self._drop_tail(0)
         self.segments = [self._new_segment(offset, now_ms)]
         self._damage = None
@@ -557,16 +557,16 @@ class Log:
         return job
 
     def flushed(self, job: FlushJob) -> int:
-        """Take note that `job` ran through; returns the recovery point."""
+        """`job` succeeded; returns the recovery point."""
         if job.truncations == self._truncations:  # else what was synced may not be what is there now
             for segment in job.sealed:
                 segment.indexes_saved()
             self.recovery_point = max(self.recovery_point, job.up_to)
-            self._let_go()
+            self._close_idle()
         return self.recovery_point
 
     def flush_failed(self) -> None:
-        """Take note that a job raised: the log is in doubt until it is opened again."""
+        """A job failed: what is on disk is uncertain until the log is opened again."""
         self.failed = True
 
     def flush(self, up_to: int | None = None) -> None:
@@ -580,7 +580,7 @@ class Log:
         self.flushed(job)
 
     def close(self) -> None:
-        """Make everything durable, indexes too, and let go of the files."""
+        """Make everything durable, indexes too, and close the files."""
         if not self.failed:
             self.active.seal()
             self.flush()
@@ -594,7 +594,7 @@ class Log:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the files for good, without writing anything."""
+        """Close the files for good, without writing anything."""
         self.closed = self.failed = True
         for segment in self.segments:
             segment.release()

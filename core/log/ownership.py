@@ -1,4 +1,4 @@
-"""Whose a folder is: a node works only in folders that are its own, and in each as the only process.
+"""Ownership of folders: a node uses only its own folders, and only one process at a time uses each of them.
 
 `meta.properties` says which node and cluster a log folder belongs to, `partition.metadata` which topic a partition's
 folder belongs to. The lock comes first, whatever role opens the folder: nothing in it is read, repaired or written by
@@ -110,7 +110,7 @@ class PartitionMetadata:
 
 
 def write_marker(disk: Disk, folder: str, broker_epoch: int) -> None:
-    """Say that every log in the folder was closed in order: the last thing a process writes."""
+    """Record that every log in the folder was closed in order: the last write of a process."""
     content = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
     replace_file(disk, f"{folder}/{CLEAN_SHUTDOWN}", content.encode())
 
@@ -135,7 +135,7 @@ def take_marker(disk: Disk, folder: str) -> int | None:
 
 
 class WrongFolderError(Exception):
-    """The folder belongs to another node or cluster, or nobody said to which cluster a new one shall belong."""
+    """The folder belongs to another node or cluster, or it is new and no cluster id was given."""
 
 
 @dataclass(slots=True)

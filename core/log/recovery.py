@@ -98,7 +98,7 @@ def lay_first_segment(disk: Disk, folder: str) -> None:
 
 
 def first_segment(disk: Disk, folder: str, config: LogConfig, now_ms: int) -> Found:
-    """What is found in a folder in which nobody has been since."""
+    """The content of a folder in which nothing was done since `lay_first_segment`."""
     segment = Segment(disk, folder, 0, 0, config.index_interval_bytes)
     segment.created_ms = now_ms
     return Found([segment], 0, 0, 0, LeaderEpochs())

@@ -1,4 +1,4 @@
-"""One segment: a file of batches, its two indexes, and the files that live and die with it."""
+"""One segment: a file of batches, its two indexes, and the other files that belong to it."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -50,8 +50,8 @@ class Extent(NamedTuple):
 class Segment:
     """Batches from `base_offset` on.
 
-    Of a segment that nobody uses only this object is kept: the file is opened and the indexes are loaded by
-    the first read or append, and `release` lets go of them again.
+    Of an unused segment only this object is kept: the file is opened and the indexes are loaded by the first read or
+    append, and `release` lets go of them again.
 
     `sparse` says that offsets may be missing between its batches, because compaction took their records; in any
     other segment a gap is damage. `damage` says why what stands behind `size` is not served, though it is in the
@@ -80,7 +80,7 @@ class Segment:
         self._resume_offset = self._resume_position = _NOWHERE  # and ended
         self.base_offset = base_offset
         self.size = size
-        self.on_open: Callable[[Segment], None] = _belongs_to_nobody
+        self.on_open: Callable[[Segment], None] = _ignore
         """Asked before the file is opened: whoever owns the segment bounds how many are open at a time."""
         self.sparse = sparse
         self.damage: LogCorrupt | None = None
@@ -147,7 +147,7 @@ class Segment:
         return self._offset_of_max
 
     def _learn(self) -> None:
-        """Look into a segment that nobody has used yet, without keeping its file and indexes."""
+        """Look into a segment that was not used yet, without keeping its file and indexes."""
         if self._next_offset == _NOWHERE:
             self.load()
             self.release()
@@ -411,7 +411,7 @@ class Segment:
         return at if base + delta == place.last_offset else 0
 
     def pread(self, size: int, position: int) -> bytes:
-        """As of a file, which is opened again if it was let go in the meantime."""
+        """As of a file, which is opened again if it was closed in the meantime."""
         return self.file.pread(size, position)
 
     def _pread(self, size: int, position: int) -> bytes:
@@ -526,7 +526,7 @@ class Segment:
         return [path for path in paths if self._disk.exists(path)]
 
 
-def _belongs_to_nobody(_: Segment) -> None:
+def _ignore(_: Segment) -> None:
     return
 
 

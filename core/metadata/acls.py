@@ -1,4 +1,4 @@
-"""The words of access control lists: what an ACL says, and which ACLs a filter finds.
+"""Access control lists: the meaning of an ACL, and which ACLs a filter finds.
 
 An ACL is an `AccessControlEntry` of the image. Its codes are Kafka's. What ACLs allow is core/security/authorizer.py's
 business.

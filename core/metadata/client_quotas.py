@@ -1,4 +1,4 @@
-"""The words of client quotas: whom a quota is for, and what it limits."""
+"""Client quotas: to whom a quota applies, and what it limits."""
 
 from collections.abc import Iterable
 

@@ -411,7 +411,7 @@ class Delta:
 
 
 class LatestImage:
-    """Holds the newest image and moves only forward: what it has seen is passed over. Raises RecordError or
+    """Holds the newest image and moves only forward: what it contains already is skipped. Raises RecordError or
     UnsupportedLevelError where the cluster has moved on to what `release` does not understand."""
 
     def __init__(self, image: Image = EMPTY, release: Release = RELEASE) -> None:

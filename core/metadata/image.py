@@ -1,8 +1,8 @@
 """The cluster as everybody agrees on it at one offset of the metadata log: an immutable value.
 
-Collections are persistent hash maps, so an image and its successor share all that did not change: a change to
-one partition copies a few nodes on the way to it, however many partitions there are. Whoever holds an image
-may keep it, compare it and hand it to another task. New images come from delta.py alone.
+Collections are persistent hash maps, so an image and its successor share all that did not change: a change to one
+partition copies a few nodes on the way to it, however many partitions there are. The holder of an image may keep it,
+compare it and hand it to another task. New images come from delta.py alone.
 """
 
 from collections.abc import Iterator
@@ -92,16 +92,16 @@ class BrokerRegistration:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
 
     def has_online_directory(self, directory: UUID) -> bool:
-        """Whether a replica in `directory` can be served; an unassigned one gets the benefit of the doubt."""
+        """Whether a replica in `directory` can be served; an unassigned one counts as online."""
         if directory == UNASSIGNED_DIRECTORY:
             return True
         return directory != LOST_DIRECTORY and directory in self.directories
 
 
 class Partition(NamedTuple):
-    """Replicas of one partition. `elr`: eligible leader replicas, which hold all committed data though they
-    are out of sync; they may lead when nobody in sync can. `directories` is empty (none assigned) or has one
-    entry per replica: ask `directory`."""
+    """Replicas of one partition. `elr`: eligible leader replicas, which hold all committed data though they are out of
+    sync; they may lead when no replica in sync can. `directories` is empty (none assigned) or has one entry per
+    replica: ask `directory`."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -181,8 +181,8 @@ class AccessControlEntry:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What is kept of a user's password. A record of nobody, with an empty name, holds the secret from which the
-    credentials shown for unknown users are made."""
+    """What is kept of a user's password. A record with an empty user name holds the secret from which the credentials
+    shown for unknown users are made."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -259,7 +259,7 @@ class PartitionChange(NamedTuple):
 
     @property
     def leader_changed(self) -> bool:
-        """Somebody leads, or leads anew: the leader epoch moved."""
+        """There is another leader, or the same one in a new epoch."""
         if self.before is None or self.after is None:
             return self.after is not None
         return self.before.leader_epoch != self.after.leader_epoch

@@ -35,8 +35,8 @@ class Request(Generic[R]):
 
 
 class Change(Request[R]):
-    """What a user asked for. Its answer is waited for: asked a second time, the controller would refuse most of them
-    because they are made already."""
+    """What a user asked for. Its answer is waited for: a repeated request would mostly be refused, because its change
+    was made already."""
 
     __slots__ = ()
 
@@ -278,7 +278,7 @@ class ConfigEntry:
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """-1 takes the cluster's default; with `assignments` both numbers must be -1. `topic_id` is drawn by the broker
-    that asks: by it a request that is asked again knows the topic that it made itself."""
+    that asks: by it a repeated request recognises the topic that it created itself."""
 
     name: str
     partitions: int = -1
@@ -472,14 +472,14 @@ class CreateAclsRequest(Change["CreateAclsReply"]):
 
 @dataclass(frozen=True, slots=True)
 class CreateAclsReply:
-    """One answer for each ACL; one that was there already is made, too."""
+    """One answer for each ACL; creating one that exists succeeds."""
 
     acls: tuple[AclAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AclDeletion:
-    """What a filter found, and what is gone therefore."""
+    """What a filter found, and what was deleted."""
 
     acls: tuple[AccessControlEntry, ...] = ()
     error: int = 0

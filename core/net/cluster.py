@@ -234,7 +234,7 @@ class Cluster:
         return await self.retrying(attempt, timeout_s)
 
     def forget(self, topic: str) -> None:
-        """What is known of a topic proved wrong; the next look asks again, and another node."""
+        """The known metadata of a topic proved wrong: the next lookup asks again, and another node."""
         self.turn()
         self.view = ClusterMetadata(
             self.view.cluster_id,
@@ -244,7 +244,7 @@ class Cluster:
         )
 
     def turn(self) -> None:
-        """The node asked last may know less than others, or does not answer: ask another one next."""
+        """Ask another node next: the last one may know less than others, or does not answer."""
         self._turn += 1
 
     async def ask(
@@ -293,7 +293,7 @@ class Cluster:
         return node
 
     def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
-        """It answered that it is not the one, or does not answer: the next look asks again."""
+        """It answered that it is not the coordinator, or did not answer: the next lookup asks again."""
         self._coordinators.pop((kind, key), None)
         self.turn()
 

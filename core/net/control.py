@@ -85,8 +85,9 @@ def open_channel(
 
 
 def name_is_unknown(error: Exception) -> bool:
-    """Whether nobody knows the peer's name, as while its container is down. The channel looks it up again after longer
-    and longer pauses, in the end of two minutes, whatever its options say: drop it, and the next one asks at once."""
+    """Whether the peer's name cannot be resolved, as while its container is down. The channel looks it up again after
+    longer and longer pauses, in the end of two minutes, whatever its options say: drop it, and the next one asks at
+    once."""
     if not isinstance(error, grpc.aio.AioRpcError) or error.code() != grpc.StatusCode.UNAVAILABLE:
         return False
     return "resol" in (error.details() or "")

@@ -31,7 +31,7 @@ class _Awaited(NamedTuple):
 
 
 class Conversation:
-    """With one node. Whoever finds a broken answer raises WireError: nothing after it can be trusted."""
+    """With one node. A broken answer raises WireError: nothing after it can be trusted."""
 
     def __init__(self, address: str, client_id: str, response_bytes_max: int = RESPONSE_BYTES_MAX) -> None:
         self.address = address

@@ -1,7 +1,7 @@
-"""One port for TLS and for plain connections, for the time in which a cluster goes from one to the other.
+"""One port for connections with and without TLS, while a cluster changes from one to the other.
 
-gRPC serves a port either with TLS or without. So it serves two sockets in a folder of its own, and this door leads each
-connection to one of them: TLS begins with a byte that no plain connection begins with.
+gRPC serves a port either with TLS or without. So it serves two Unix sockets, and this proxy forwards each connection to
+one of them by its first byte: that of TLS begins no other connection.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ CHUNK = 1 << 16
 
 
 class FrontDoor:
-    """Leads connections to `plain` or to `secured`, addresses in gRPC's form, where a server must listen."""
+    """Forwards connections to `plain` or to `secured`: addresses in gRPC's form at which a server must listen."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rookery-control-"))
@@ -48,7 +48,7 @@ class FrontDoor:
         return bound
 
     async def stop(self) -> None:
-        """Close the door and what came in by it."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
         for task in self._open:
@@ -93,7 +93,7 @@ class FrontDoor:
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Until either end closes; then so does the other, since by that a node learns that its peer is gone."""
+    """Copy until one end closes, then close the other: so a node notices that its peer is gone."""
     while data := await reader.read(CHUNK):
         writer.write(data)
         await writer.drain()

@@ -6,7 +6,7 @@ that has been waiting for its peer the longest is closed: slow peers hold up eac
 have a bound of their own, and each piece of one is bounded in time.
 
 With a token a request needs ``Authorization: Bearer TOKEN``; only the paths in `OPEN_PATHS`, which orchestrators ask
-and which say little, are answered to everybody.
+and which reveal little, are answered to everybody.
 """
 
 import asyncio
@@ -68,9 +68,9 @@ class Query(dict[str, str]):
 Handler = Callable[[Query], Awaitable[Page | Stream]]
 
 
-class _Door:
-    """Takes TLS connections in, as many handshakes at a time as there may be connections: the oldest gives way, so that
-    peers that do not come to the point hold up no health check."""
+class _HandshakeAdmission:
+    """Admits TLS handshakes, as many at a time as there may be connections. Above that the oldest is closed, so that
+    slow peers cannot delay a health check."""
 
     handshake_timeout_s = REQUEST_SECONDS_MAX
 
@@ -115,7 +115,7 @@ class HttpServer(Service):
         self._host, self._port = host, port
         self._pages = pages
         self._token = token.encode()
-        self._listening = None if tls is None else TlsListening(self._protocol, _Door(tls))
+        self._listening = None if tls is None else TlsListening(self._protocol, _HandshakeAdmission(tls))
         self._open = 0
         self._streams: set[asyncio.Task[None]] = set()
         self._slow: dict[asyncio.StreamWriter, None] = {}
@@ -170,7 +170,7 @@ class HttpServer(Service):
             writer.close()
 
     def _close_slowest(self) -> bool:
-        """Make place for one more; False if nobody waits for a peer, so that each is about to be answered."""
+        """Make place for one more; False if none waits for its peer, so that each is about to be answered."""
         slowest = next(iter(self._slow), None)
         if slowest is None:
             return False
@@ -203,7 +203,8 @@ class HttpServer(Service):
         return None
 
     async def _stream(self, writer: asyncio.StreamWriter, stream: Stream) -> None:
-        """Each piece has its time; who does not take it is left. No slot of a short answer is held."""
+        """Each piece has a deadline, after which the client is disconnected. A stream occupies no slot of short
+        answers."""
         task = asyncio.current_task()
         assert task is not None
         self._streams.add(task)

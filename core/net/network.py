@@ -6,7 +6,7 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from rookery.core.net.tls_listener import TlsDoor
+    from rookery.core.net.tls_listener import TlsAdmission
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 Address = tuple[str, int]
@@ -34,7 +34,7 @@ class Network(Protocol):
         host: str,
         port: int,
         backlog: int = 50,
-        tls: "TlsDoor | None" = None,
+        tls: "TlsAdmission | None" = None,
     ) -> Listening: ...
 
 
@@ -66,7 +66,7 @@ class SocketNetwork:
         host: str,
         port: int,
         backlog: int = 50,
-        tls: "TlsDoor | None" = None,
+        tls: "TlsAdmission | None" = None,
     ) -> Listening:
         if tls is not None:
             from rookery.core.net.tls_listener import TlsListening  # clients do without

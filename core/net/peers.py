@@ -1,8 +1,8 @@
 """Connections to the nodes of a cluster: one for each address, opened when needed and shared by who asks.
 
-Everybody who speaks Kafka to a node stands on this: followers, the meter of consumer lag, and the clients. Requests
-of one connection are pipelined and answered in order, so whoever lets requests wait at the node for long (a
-follower's fetch) has peers of its own.
+All clients of the Kafka protocol use this: followers, the lag meter, and the client library. Requests of one connection
+are pipelined and answered in order, so callers whose requests wait at the node for long (a follower's fetch) have peers
+of their own.
 """
 
 import asyncio
@@ -128,11 +128,11 @@ class Peers:
         return max(0.0, self._peer(address).not_before - asyncio.get_running_loop().time())
 
     def served(self, address: Address) -> None:
-        """The node answered somebody who has a connection to himself: the next failure is a first one again."""
+        """The node answered a caller that has a connection of its own: the next failure counts as the first one."""
         self._peer(address).backoff.succeeded()
 
     def gave_up(self, address: Address, reason: Exception) -> float:
-        """A connection came about and was of no use; returns how long not to try again."""
+        """A connection was opened and could not be used; returns how long to wait before the next attempt."""
         peer = self._peer(address)
         self._failed(peer, reason)
         return self.pause_s(address)

@@ -22,13 +22,13 @@ class Security(Protocol):
 
 
 class Transport:
-    """``security.protocol`` PLAINTEXT or SSL: nobody is asked who they are but by TLS."""
+    """``security.protocol`` PLAINTEXT or SSL: only TLS identifies clients."""
 
     def __init__(self, tls: SSLContext | None = None) -> None:
         self.tls = tls
 
     async def authenticate(self, connection: "Connection", timeout_s: float) -> None:
-        """Nothing beyond what TLS has done."""
+        """Nothing to do: TLS has done it."""
 
 
 PLAINTEXT: Security = Transport()

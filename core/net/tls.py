@@ -47,7 +47,7 @@ class Tls:
 
     @property
     def current(self) -> "Tls":
-        """Itself: it is never exchanged."""
+        """This object itself: it never changes."""
         return self
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ def _trust(context: ssl.SSLContext, trusted: bytes) -> None:
 
 
 def _present(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
-    """The only way in for a key is a file: one in memory, without a name."""
+    """Python loads keys from files only, so this uses a file in memory, without a name."""
     handle = os.memfd_create("key", os.MFD_CLOEXEC)
     try:
         with os.fdopen(handle, "wb", closefd=False) as file:

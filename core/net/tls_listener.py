@@ -1,11 +1,11 @@
 """A listener that speaks TLS and looks at a connection before its handshake costs anything.
 
-`loop.create_server(ssl=...)` shakes hands first, with one context for ever, and reports a connection only then. Here a
-connection is accepted plain, `TlsDoor.admit` decides whether it may go on, and the handshake, with the context of that
-moment, is a task with a deadline.
+`loop.create_server(ssl=...)` does the handshake first, always with the same context, and reports a connection only
+afterwards. Here a connection is accepted without TLS, `TlsAdmission.admit` decides whether it may continue, and the
+handshake is a task with a deadline, which uses the context of that moment.
 
 A handshake costs milliseconds of the loop's time, so they take turns: one begins in each pass of the loop, and only
-when its client has said something. However many come at once, whoever is connected is served in between.
+when its client has sent something. However many clients come at once, those that are connected are served in between.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ CLOSE_S = 2.0
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
-class TlsDoor(Protocol):
-    """Decides who may come in, and how they are shaken hands with."""
+class TlsAdmission(Protocol):
+    """Decides which connections may begin a handshake, and with which context."""
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -45,7 +45,7 @@ class TlsDoor(Protocol):
         """A handshake that was admitted has succeeded."""
 
     def failed(self, handshake: "Handshake", error: Exception | None) -> None:
-        """A handshake that was admitted came to nothing; without an error if it was given up."""
+        """A handshake that was admitted failed; `error` is None if it was given up."""
 
 
 class Handshake:
@@ -67,9 +67,9 @@ class Handshake:
 class TlsListening:
     """Owns its sockets, the tasks that accept, and the handshakes under way."""
 
-    def __init__(self, factory: ProtocolFactory, door: TlsDoor) -> None:
+    def __init__(self, factory: ProtocolFactory, admission: TlsAdmission) -> None:
         self._factory = factory
-        self._door = door
+        self._admission = admission
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._handshakes: dict[asyncio.Task[None], tuple[socket.socket, Handshake]] = {}
@@ -96,7 +96,7 @@ class TlsListening:
         ]
 
     async def close(self) -> None:
-        """Take nobody in any more; handshakes under way end, connections stay."""
+        """Accept no more connections; handshakes under way end, open connections stay."""
         for accepting in self._accepting:
             accepting.cancel()
         for _, handshake in list(self._handshakes.values()):
@@ -130,7 +130,7 @@ class TlsListening:
 
     def _take_in(self, accepted: socket.socket, address: str) -> None:
         handshake = Handshake(address, accepted)
-        if not self._door.admit(handshake):
+        if not self._admission.admit(handshake):
             accepted.close()
             return
         shaking = self._shake_hands(accepted, handshake)
@@ -142,11 +142,11 @@ class TlsListening:
         accepted, handshake = self._handshakes.pop(task)
         if task.cancelled():  # perhaps before it began
             accepted.close()
-            self._door.failed(handshake, None)
+            self._admission.failed(handshake, None)
 
     async def _shake_hands(self, accepted: socket.socket, handshake: Handshake) -> None:
-        door, loop = self._door, asyncio.get_running_loop()
-        deadline = loop.time() + door.handshake_timeout_s
+        admission, loop = self._admission, asyncio.get_running_loop()
+        deadline = loop.time() + admission.handshake_timeout_s
         try:
             with suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -156,13 +156,13 @@ class TlsListening:
                     await asyncio.sleep(0)
             left_s = max(deadline - loop.time(), LEAST_S)
             await loop.connect_accepted_socket(
-                self._factory, accepted, ssl=door.context, ssl_handshake_timeout=left_s
+                self._factory, accepted, ssl=admission.context, ssl_handshake_timeout=left_s
             )
         except Exception as error:
             accepted.close()
-            door.failed(handshake, None if handshake.given_up else error)
+            admission.failed(handshake, None if handshake.given_up else error)
         else:
-            door.done(handshake)
+            admission.done(handshake)
 
 
 async def _readable(accepted: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Who somebody is, and what they may do: without sockets, clocks and dice.
+"""Authentication and authorization, without sockets, clocks and random numbers.
 
 | module | what it is |
 |---|---|

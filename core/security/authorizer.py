@@ -76,8 +76,8 @@ def _lengths(prefixes: Iterable[str]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Holding:
-    """The ACLs of one principal at one host for resources of one type. Nobody changes its dicts: they are read faster
-    than persistent maps, and a change copies those of one holding."""
+    """The ACLs of one principal at one host for resources of one type. Its dicts are never changed: they are read
+    faster than persistent maps, and a change copies those of one holding."""
 
     literal: dict[str, _Cell] = field(default_factory=dict)
     prefixed: dict[str, _Cell] = field(default_factory=dict)

@@ -12,7 +12,7 @@ SHAPES_MAX = 8
 
 
 def credential(image: Image, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-    """What proves that somebody is `user`."""
+    """What proves that a client is `user`."""
     kept = image.credentials.get((user, int(mechanism))) if user else None
     if kept is None:
         return None

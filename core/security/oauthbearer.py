@@ -1,9 +1,8 @@
 """OAUTHBEARER (RFC 7628): the messages, the check of a signed token, and the keys it is checked with.
 
-A token is checked against keys that are here already; nothing is fetched on its way. A token that names a
-key nobody knows is refused, and `KeyRefresh` says whether that is a reason to fetch the keys early. Only
-public keys verify: ``none`` and the shared secrets of ``HS256`` are not among the algorithms, so a public
-key is never taken for a secret.
+A token is checked against keys that are here already; nothing is fetched on its way. A token that names an unknown key
+is refused, and `KeyRefresh` says whether that is a reason to fetch the keys early. Only public keys verify: ``none``
+and the shared secrets of ``HS256`` are not among the algorithms, so a public key is never taken for a secret.
 
 Where this is stricter than Kafka: there is no mode without signatures, headers that bring a key or its
 address are refused, and so are doubled names in the JSON.

@@ -27,7 +27,7 @@ class PrincipalError(ValueError):
 
 
 class KafkaPrincipal(NamedTuple):
-    """Somebody as access rules name them: ``User:alice``."""
+    """A user as access rules name it: ``User:alice``."""
 
     type: str
     name: str

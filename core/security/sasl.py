@@ -104,7 +104,8 @@ class PlainUsers:
 
 
 class PlainServer:
-    """``[authzid] NUL user NUL password``. The authorization id must be absent or the user: nobody acts for others."""
+    """``[authzid] NUL user NUL password``. The authorization id must be absent or the user: a user cannot act for
+    another."""
 
     mechanism = PLAIN
 

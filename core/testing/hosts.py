@@ -134,7 +134,7 @@ class SimNetwork(Links[str]):
         self._slow[source, target] = delay_s
 
     def forget_name(self, host: str) -> None:
-        """Nobody else can resolve its name: connections stay, but no new one is made to it."""
+        """Other hosts cannot resolve its name: connections stay, but no new one is made to it."""
         self._unnamed[host] = None
 
     def resolves(self, source: str, target: str) -> bool:
@@ -146,7 +146,7 @@ class SimNetwork(Links[str]):
         self._slow.clear()
         self._unnamed.clear()
         for end in [end for end in self._ends if end.waiting]:
-            if not self._dark_between(end):
+            if not self._cannot_arrive(end):
                 self._pass_on(end)
         self._announce()
 
@@ -156,7 +156,7 @@ class SimNetwork(Links[str]):
             self._cut.pop(way, None)
             self._slow.pop(way, None)
         for end in [end for end in self._ends if end.waiting]:
-            if {end.process.host, end.other.process.host} == {one, other} and not self._dark_between(end):
+            if {end.process.host, end.other.process.host} == {one, other} and not self._cannot_arrive(end):
                 self._pass_on(end)
         self._announce()
 
@@ -242,7 +242,7 @@ class SimNetwork(Links[str]):
         else:
             arrive(data)
 
-    def _dark_between(self, end: SimTransport) -> bool:
+    def _cannot_arrive(self, end: SimTransport) -> bool:
         return self.is_cut(end.other.process.host, end.process.host)
 
     def _pass_on(self, end: SimTransport) -> None:

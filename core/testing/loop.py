@@ -186,16 +186,16 @@ class ProcessLoop(asyncio.SelectorEventLoop):
             warnings.simplefilter("ignore")
             for task in list(belongings.tasks):
                 if task.done():
-                    _heard(task)
+                    _ignore_outcome(task)
                     continue
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 waited_for = task._fut_waiter  # type: ignore[attr-defined]
                 if waited_for is not None:  # nobody is left to get its failure
-                    waited_for.add_done_callback(_heard, context=Context())
+                    waited_for.add_done_callback(_ignore_outcome, context=Context())
                 _close_coroutine(task.get_coro())
 
 
-def _heard(future: asyncio.Future[Any]) -> None:
+def _ignore_outcome(future: asyncio.Future[Any]) -> None:
     if not future.cancelled():
         future.exception()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ssl import SSLContext
 
 from rookery.core.net.network import Address, Listening, ProtocolFactory
-from rookery.core.net.tls_listener import TlsDoor
+from rookery.core.net.tls_listener import TlsAdmission
 
 
 class MemoryTransport(asyncio.Transport):
@@ -135,7 +135,7 @@ class MemoryNetwork:
         host: str,
         port: int,
         backlog: int = 50,
-        tls: TlsDoor | None = None,
+        tls: TlsAdmission | None = None,
     ) -> Listening:
         _refuse_tls(tls)
         address = (host, port or self._free_port())

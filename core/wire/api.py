@@ -40,7 +40,8 @@ class Api(Generic[Request, Response]):
         self.response_readers, self.response_writers = responses.readers, responses.writers
 
     def header_flexible(self, version: int) -> bool:
-        """Whether the *response* header has tagged fields: never for ApiVersions, which is read blind."""
+        """Whether the *response* header has tagged fields: never for ApiVersions, which clients read before they know
+        the version."""
         return self.key != API_VERSIONS_KEY and self.flexible(version)
 
     def decode_request(self, version: int, buf: Buffer, pos: int = 0) -> Request:

@@ -1,4 +1,4 @@
-"""Bytes in, frames out: the four-byte size in front of every message, without a socket in sight."""
+"""Bytes in, frames out: the four-byte size in front of every message, without a socket."""
 
 import mmap
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class FrameReader:
         return size if here < size else 0
 
     def shrink(self) -> None:
-        """Give a grown buffer back between two frames: nobody is expected to send soon."""
+        """Give a grown buffer back between two frames: no data is expected soon."""
         if self._start == self._filled and len(self._buffer) > self._read_size:
             self._replace(self._read_size)
 

@@ -37,11 +37,6 @@ def read_response_header(api: Api[Any, Any], version: int, buf: Buffer) -> tuple
     return correlation, pos
 
 
-def response_header_bytes(api: Api[Any, Any], version: int, correlation_id: int) -> bytes:
-    """The header for a response in this version, without the frame's size."""
-    return _CORRELATION.pack(correlation_id) + (b"\0" if api.header_flexible(version) else b"")
-
-
 def request_frame(
     api: Api[Any, Any], version: int, correlation_id: int, client_id: str | None, request: Any
 ) -> list[Buffer]:

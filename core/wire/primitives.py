@@ -78,7 +78,7 @@ TAGS_MAX = 1000
 
 
 def skip_tags(buf: Buffer, pos: int, count: int) -> int:
-    """Step over tagged fields nobody here knows; `count` is the first byte of their number, read already."""
+    """Step over tagged fields that are not known here; `count` is the first byte of their number, read already."""
     if count > 0x7F:
         count, pos = finish_uvarint(buf, pos, count)
     if count > TAGS_MAX:
@@ -96,7 +96,7 @@ def skip_tags(buf: Buffer, pos: int, count: int) -> int:
 
 
 def bytes_at(buf: Buffer, pos: int, size: int) -> bytes:
-    """The `size` bytes at `pos`; a bare slice would come back short without a word."""
+    """The `size` bytes at `pos`; a plain slice could silently be too short."""
     if size > len(buf) - pos:
         raise WireError(f"{size} bytes announced at byte {pos} where {len(buf) - pos} remain")
     return bytes(buf[pos : pos + size])

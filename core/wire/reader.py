@@ -1,9 +1,9 @@
 """Writes the decoding function of one message in one version.
 
-Neighbouring fields of fixed size are unpacked together, and the first byte of a length, of an array's count
-or of the tags' count rides along. Nothing is taken on trust: a length or count is compared with the bytes
-that remain before anything is sliced or looped over, because Python slices run past the end in silence.
-In requests the elements of all arrays are counted, too: bytes alone do not say what they cost.
+Neighbouring fields of fixed size are unpacked together, and the first byte of a length, of an array's count or of the
+tags' count rides along. Nothing is taken on trust: a length or count is compared with the bytes that remain before
+anything is sliced or looped over, because Python slices silently stop at the end of a buffer. In requests the elements
+of all arrays are counted, too: bytes alone do not say what they cost.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def compile_reader(title: str, cls: type[Struct], version: int, flexible: bool) 
 
 
 def compile_request_reader(title: str, cls: type[Struct], version: int, flexible: bool) -> Decode:
-    """The same for what strangers send: at most `ELEMENTS_MAX` elements in all arrays together."""
+    """The same for requests of clients: at most `ELEMENTS_MAX` elements in all arrays together."""
     return _Reader(title, version, flexible, bounded=True).compile(cls)
 
 
@@ -289,7 +289,7 @@ class _Reader:
     # tagged fields
 
     def tags(self, tagged: dict[str, Field], values: dict[str, str], cls: type[Struct]) -> None:
-        """The tagged fields at the end of a struct; those nobody declared are stepped over."""
+        """The tagged fields at the end of a struct; those that are not declared are stepped over."""
         out = self.out
         t = out.fresh("t")
         self.take("B", t)

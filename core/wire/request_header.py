@@ -16,7 +16,7 @@ _FLEXIBLE = frozenset(
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request; tagged fields nobody has defined yet are dropped."""
+    """The fields before every request; tagged fields, of which none is defined yet, are dropped."""
 
     api_key: int
     api_version: int

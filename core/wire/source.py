@@ -11,7 +11,7 @@ _LAYOUTS: dict[tuple[str, str, str], tuple[Callable[..., Any], ...]] = {}
 
 
 class Source:
-    """A function in the making: its lines, fresh names, and the objects its code refers to."""
+    """A function that is being generated: its lines, fresh names, and the objects its code refers to."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self.lines: list[str] = []

@@ -299,7 +299,7 @@ async def test_transactions_commit_and_abort(cluster: Cluster, topic: str) -> No
 
 
 @pytest.mark.row(134)
-async def test_a_fenced_producer_is_told_so(cluster: Cluster, topic: str) -> None:
+async def test_a_fenced_producer_is_informed(cluster: Cluster, topic: str) -> None:
     options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap, "transactional_id": topic}
     async with Producer(**options) as zombie:
         async with zombie.transaction():

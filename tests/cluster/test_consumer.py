@@ -388,7 +388,7 @@ async def test_listeners_may_seek_and_commit_and_cannot_deadlock(
 
 @pytest.mark.row(109, 111, 118)
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
-async def test_who_does_not_poll_is_warned_and_leaves_and_hears_why_its_commit_fails(
+async def test_who_does_not_poll_is_warned_and_leaves_and_learns_why_its_commit_fails(
     cluster: Cluster, topic: str, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(cluster, topic, 30)

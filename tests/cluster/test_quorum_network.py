@@ -52,7 +52,7 @@ def test_a_leader_cut_off_without_a_word_is_replaced_gives_up_and_comes_back(tmp
 
 @pytest.mark.invariant("R1", "R5", "R10")
 @pytest.mark.parametrize("direction", ["incoming", "outgoing"])
-def test_a_leader_that_only_speaks_or_only_hears_is_replaced(tmp_path: Path, direction: str) -> None:
+def test_a_leader_that_only_sends_or_only_receives_is_replaced(tmp_path: Path, direction: str) -> None:
     with networked(tmp_path) as (voters, wires):
         voters.propose(10)
         half = voters.leader()

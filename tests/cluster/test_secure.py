@@ -126,7 +126,7 @@ def test_librdkafka_writes_and_reads_replicated_records(cluster: Secure, mechani
 
 @pytest.mark.row(145)
 @pytest.mark.parametrize(("user", "password"), [("admin", "wrong"), ("nobody", "wrong")])
-def test_librdkafka_is_told_at_once_of_a_wrong_password(cluster: Secure, user: str, password: str) -> None:
+def test_librdkafka_learns_at_once_of_a_wrong_password(cluster: Secure, user: str, password: str) -> None:
     errors: list[KafkaError] = []
     config = {**cluster.librdkafka(sasl_username=user, sasl_password=password), "error_cb": errors.append}
     admin = AdminClient(config)

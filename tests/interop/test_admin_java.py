@@ -79,13 +79,13 @@ def test_the_metadata_quorum_is_described(admin: JavaAdmin, cluster: LocalCluste
     assert (found["voters"], found["nodes"], found["known"]) == ([1, 2, 3], [1, 2, 3], True)
 
 
-def test_configs_of_brokers_tell_what_tools_look_for(admin: JavaAdmin) -> None:
+def test_configs_of_brokers_have_what_tools_look_for(admin: JavaAdmin) -> None:
     found = admin("describeConfigs", "BROKER", "2")
     assert found["delete.topic.enable"][0] == "true"
     assert found["node.id"][:2] == ["2", "STATIC_BROKER_CONFIG"]
 
 
-def test_configs_of_brokers_tell_a_version(admin: JavaAdmin) -> None:
+def test_configs_of_brokers_have_a_version(admin: JavaAdmin) -> None:
     needs.own_server("Kafka 4 has no inter.broker.protocol.version any more, and old tools show no version then")
     found = admin("describeConfigs", "BROKER", "2")
     version, _, _, read_only, _, documented = found["inter.broker.protocol.version"]

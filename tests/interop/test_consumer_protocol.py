@@ -181,7 +181,7 @@ def wait_for_text(group: list[MemberProcess], text: str, partitions: int) -> Non
     wait_for(is_read, f"{text!r} from {partitions} partitions", JOIN_S)
 
 
-def test_an_application_of_the_streams_protocol_is_told_what_to_set(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_an_application_of_the_streams_protocol_learns_what_to_set(cluster: LocalCluster, tmp_path: Path) -> None:
     needs.own_server("Kafka serves the protocol")
     cluster.create_topic("lines")
     words = [*toolchain.command("StreamsProtocol", STREAMS), cluster.bootstrap, "lines", str(tmp_path)]

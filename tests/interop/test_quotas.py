@@ -117,13 +117,13 @@ def consume(broker: OneBroker) -> Run:
     return run
 
 
-async def test_a_producer_hears_that_it_is_held_and_keeps_to_its_quota(broker: OneBroker) -> None:
+async def test_a_producer_learns_that_it_is_held_and_keeps_to_its_quota(broker: OneBroker) -> None:
     run = await asyncio.to_thread(produce, broker)
     assert run.held_s
     assert run.bytes > RATE * (WINDOW_S - 2), "ten seconds' worth may go at once"
 
 
-async def test_a_consumer_hears_that_it_is_held_and_keeps_to_its_quota(broker: OneBroker) -> None:
+async def test_a_consumer_learns_that_it_is_held_and_keeps_to_its_quota(broker: OneBroker) -> None:
     await fill(broker, [VALUE] * 1000)
     run = await asyncio.to_thread(consume, broker)
     assert run.held_s

@@ -251,7 +251,7 @@ def test_librdkafka_authenticates_again_under_load(cluster: SecuredCluster) -> N
 
 @pytest.mark.row(145)
 @pytest.mark.parametrize("kind", REFUSED)
-def test_librdkafka_is_told_at_once_of_a_token_that_is_not_good(cluster: SecuredCluster, kind: str) -> None:
+def test_librdkafka_learns_at_once_of_a_token_that_is_not_good(cluster: SecuredCluster, kind: str) -> None:
     errors: list[KafkaError] = []
     admin = AdminClient(librdkafka(cluster, kind, error_cb=errors.append))
     begun = monotonic()
@@ -291,7 +291,7 @@ async def test_aiokafka_connects_anew_when_its_session_ends(cluster: SecuredClus
 
 @pytest.mark.row(145)
 @pytest.mark.parametrize("kind", REFUSED)
-async def test_aiokafka_is_told_at_once_of_a_token_that_is_not_good(cluster: SecuredCluster, kind: str) -> None:
+async def test_aiokafka_learns_at_once_of_a_token_that_is_not_good(cluster: SecuredCluster, kind: str) -> None:
     """It does not look at the answer, believes to be in, and is not: its next request ends the connection."""
     producer = aiokafka(cluster, kind)
     begun = monotonic()
@@ -352,7 +352,7 @@ def test_java_authenticates_again_under_load(cluster: SecuredCluster, tools: Too
 
 @pytest.mark.row(145)
 @pytest.mark.parametrize("kind", REFUSED)
-def test_java_is_told_at_once_of_a_token_that_is_not_good(
+def test_java_learns_at_once_of_a_token_that_is_not_good(
     cluster: SecuredCluster, tools: Tools, tmp_path: Path, kind: str
 ) -> None:
     begun = monotonic()

@@ -75,13 +75,13 @@ def _leaves_the_epoch(draft: Draft, epoch: int, metadata_hash: int) -> None:
     """A change of the group reaches nobody."""
 
 
-_give = CommitQueue.give
+_add = CommitQueue.add
 
 
 def _answers_at_once(queue: Any, answers: Sequence[Any], effects: Sequence[Any] = ()) -> None:
     for to, response in answers:
         to.complete(response)
-    _give(queue, (), effects)
+    _add(queue, (), effects)
 
 
 MUTANTS = (
@@ -145,7 +145,7 @@ MUTANTS = (
         "assignments before their records",
         "members are told what they have before that is committed, and the next coordinator knows nothing of it",
         ("G1", "G2", "G3", *BROKEN),
-        ((CommitQueue, "give", _answers_at_once),),
+        ((CommitQueue, "add", _answers_at_once),),
         _with("kill_leader", "isolate", duration_s=15.0, fault_s=1.0, delay_s=0.02),
         "consumers",
     ),

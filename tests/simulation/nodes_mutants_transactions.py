@@ -48,19 +48,19 @@ def _with(
 
 # --- the coordinator -------------------------------------------------------------------------------------------------
 
-_give = CommitQueue.give
+_add = CommitQueue.add
 
 
 def _sends_at_once(queue: Any, answers: Sequence[Any], effects: Sequence[Any] = ()) -> None:
     for effect in effects:
         queue._carry_out(effect)
-    _give(queue, answers)
+    _add(queue, answers)
 
 
 def _answers_at_once(queue: Any, answers: Sequence[Any], effects: Sequence[Any] = ()) -> None:
     for to, response in answers:
         to.complete(response)
-    _give(queue, (), effects)
+    _add(queue, (), effects)
 
 
 def _keeps_its_epoch(
@@ -151,7 +151,7 @@ MUTANTS = (
         "markers before the decision is committed",
         "the coordinator sends markers as soon as it has appended its decision",
         ("T7",),
-        ((CommitQueue, "give", _sends_at_once),),
+        ((CommitQueue, "add", _sends_at_once),),
         _with("cut_pair"),
         "transactions",
     ),
@@ -159,7 +159,7 @@ MUTANTS = (
         "partitions added, not committed",
         "a leader is told that its partition is part of the transaction before that is committed",
         ("T7", "T11", *TORN),
-        ((CommitQueue, "give", _answers_at_once),),
+        ((CommitQueue, "add", _answers_at_once),),
         _with("cut_pair", plan={"old": 0.0}),
         "transactions",
     ),

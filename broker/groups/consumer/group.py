@@ -230,7 +230,7 @@ class ConsumerGroup:
     def _changes_nothing(
         self, member: Member, request: ConsumerGroupHeartbeatRequest, client: Client
     ) -> bool:
-        """The quick way of nearly all heartbeats."""
+        """A shortcut for nearly all heartbeats."""
         stored = self.stored
         return (
             member.current.epoch == request.member_epoch == stored.epoch == stored.assignment_epoch
@@ -487,7 +487,7 @@ class ConsumerGroup:
         return None if self._downgrade is None else self._downgrade(self, left, now)
 
     def on_time(self, now: Instant) -> Step:
-        """Give up whoever fell silent, or did not give up partitions or join in time."""
+        """Remove members that sent nothing, did not give up partitions, or did not join in time."""
         late: dict[str, str] = {}
         for id, until in self._sessions.items():
             if until <= now.ms:
@@ -536,7 +536,7 @@ class ConsumerGroup:
         transactional: bool = False,
         places: Callable[[], Iterable[TopicIdPartition]] = tuple,
     ) -> None:
-        """Raise unless these offsets may be committed. Whoever names no epoch may while there are no members; in a
+        """Raise unless these offsets may be committed. Clients that name no epoch may while there are no members; in a
         transaction always, if it names no member either."""
         if generation < 0 and (not self.stored.members or (transactional and not who.member_id)):
             return

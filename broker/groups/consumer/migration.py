@@ -1,4 +1,4 @@
-"""The way of a group from the classic to the consumer protocol and back, while it has members.
+"""Converts a group with members from the classic to the consumer protocol and back.
 
 The first member that speaks the new protocol converts the group. Members of the classic protocol stay in it: to them
 the member epoch is the generation, the coordinator leads, and a rebalance is asked for by the heartbeat as ever. When

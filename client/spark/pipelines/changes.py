@@ -1,4 +1,4 @@
-"""What a checkpoint remembers of its pipeline, to tell a changed file apart from a crash.
+"""What a checkpoint remembers of its pipeline, to distinguish a changed file from a crash.
 
 The plan is what a checkpoint depends on: a query that continues with another source, transform or sink would mix the
 results of two pipelines. How fast and where it runs may change at any time.

@@ -1,7 +1,7 @@
 """Runs a pipeline on Spark: one query for its rows, one more for the bad rows of each source with `dead_letters`.
 
 Each query has a folder of its own in the checkpoint. Beside them the checkpoint keeps the plan it was made for and
-whether the last run ended by itself, so that a changed file is told apart from a crash.
+whether the last run ended by itself, so that a changed file is distinguished from a crash.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""Topics as views: values become columns, and rows that do not parse are told apart."""
+"""Topics as views: values become columns, and rows that do not parse are marked."""
 
 import dataclasses
 from collections.abc import Mapping

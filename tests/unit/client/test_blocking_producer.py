@@ -141,7 +141,7 @@ def test_a_transaction_does_not_commit_without_a_record_that_was_refused_after_s
         face.close(0)
 
 
-def test_on_delivery_is_told_of_a_record_that_was_refused_after_send() -> None:
+def test_on_delivery_learns_of_a_record_that_was_refused_after_send() -> None:
     told: list[Any] = []
 
     def on_delivery(place: Any, error: Any) -> None:

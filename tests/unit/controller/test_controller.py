@@ -62,7 +62,7 @@ def test_an_error_of_the_whole_request_waits_too(desk: Desk) -> None:
 
 @pytest.mark.row(79)
 @pytest.mark.invariant("M2")
-def test_with_leadership_everything_proposed_is_dropped_and_callers_are_told(desk: Desk) -> None:
+def test_with_leadership_everything_proposed_is_dropped_and_callers_are_informed(desk: Desk) -> None:
     waiting = desk.submit(CREATE_A)
     queued: list[object] = []
     desk.controller.submit(CREATE_A, queued.append)
@@ -75,7 +75,7 @@ def test_with_leadership_everything_proposed_is_dropped_and_callers_are_told(des
     assert desk.ask(CREATE_A).topics[0].error == 0  # nothing of the dropped one is left
 
 
-def test_a_refused_caller_is_told_who_leads(desk: Desk) -> None:
+def test_a_refused_caller_learns_who_leads(desk: Desk) -> None:
     desk.controller.on_leader(3, 9)
     (answer,) = desk.submit(CREATE_A)
     assert "node 3 is (epoch 9)" in str(answer)
@@ -406,7 +406,7 @@ def events(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtur
 
 
 @pytest.mark.row(78)
-def test_every_committed_change_is_told_as_an_event(events: pytest.LogCaptureFixture) -> None:
+def test_every_committed_change_is_reported_as_an_event(events: pytest.LogCaptureFixture) -> None:
     desk = Desk().lead()
     desk.broker(1)
     desk.broker(2)

@@ -112,7 +112,7 @@ def test_from_then_on_the_new_is_written_and_the_old_still_read() -> None:
     assert state_hash(late.image) == state_hash(image)
 
 
-def test_an_old_node_is_told_why_it_cannot_take_part() -> None:
+def test_an_old_node_learns_why_it_cannot_take_part() -> None:
     desk = raised()
     with pytest.raises(UnsupportedLevelError, match=rf"{METADATA_VERSION} is at {RAISED}, and 1 to {LEVEL} are known"):
         follow(desk, OLD)

@@ -211,7 +211,7 @@ def test_short_writes_are_continued() -> None:
     assert disk.read("d/f") == b"0123456789"
 
 
-def test_whoever_asks_hears_how_long_the_device_took(tmp_path: Path) -> None:
+def test_whoever_asks_learns_how_long_the_device_took(tmp_path: Path) -> None:
     heard: list[float] = []
     file = FileDisk(heard.append).open(f"{tmp_path}/a", create=True)
     other = file.dup()
@@ -224,7 +224,7 @@ def test_whoever_asks_hears_how_long_the_device_took(tmp_path: Path) -> None:
     other.close()
 
 
-def test_a_folder_is_taken_once_and_tells_by_whom(place: tuple[Disk, str]) -> None:
+def test_a_folder_is_taken_once_and_shows_by_whom(place: tuple[Disk, str]) -> None:
     disk, root = place
     with pytest.raises(OSError, match="missing"):
         disk.lock(f"{root}/missing", "node 1")

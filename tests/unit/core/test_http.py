@@ -170,7 +170,7 @@ async def test_over_tls_with_the_certificate_of_the_moment(tmp_path: Path) -> No
 
 
 async def test_handshakes_that_never_begin_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rookery.core.net.http._Door.handshake_timeout_s", 600.0)
+    monkeypatch.setattr("rookery.core.net.http._HandshakeAdmission.handshake_timeout_s", 600.0)
     authority = Authority(tmp_path)
     served = server_context(read_tls({"ssl.keystore.location": str(authority.issue("http", "127.0.0.1"))}))
     http = HttpServer("127.0.0.1", 0, {"/livez": hello}, tls=lambda: served)

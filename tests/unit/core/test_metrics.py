@@ -82,7 +82,7 @@ async def test_a_large_family_is_written_in_slices_of_one_moment() -> None:
     assert turns >= 4
 
 
-async def test_the_process_is_told_of() -> None:
+async def test_the_process_is_reported() -> None:
     metrics = Metrics()
     metrics.process()
     text = (await metrics.render()).decode()
@@ -90,7 +90,7 @@ async def test_the_process_is_told_of() -> None:
     assert "process_resident_memory_bytes " in text
 
 
-async def test_of_single_partitions_only_so_many_are_told_and_the_rest_is_counted() -> None:
+async def test_of_single_partitions_only_so_many_are_reported_and_the_rest_is_counted() -> None:
     metrics = Metrics(partitions_max=3)
     places = [(("orders", str(number)), float(number)) for number in range(5)]
     metrics.read("rookery_size", "By partition.", lambda: places, labels=("topic", "partition"))
@@ -104,7 +104,7 @@ async def test_of_single_partitions_only_so_many_are_told_and_the_rest_is_counte
     assert "rookery_left_out 0.0" in (await metrics.render()).decode()
 
 
-async def test_a_family_is_told_under_another_name_with_the_same_samples() -> None:
+async def test_a_family_is_reported_under_another_name_with_the_same_samples() -> None:
     metrics = Metrics()
     metrics.read("kafka_in", "In.", lambda: [(("a",), 2)], labels=("topic",), kind="counter")
     metrics.rename(lambda name: ["kafka_inpersec"] if name == "kafka_in_total" else [])

@@ -37,7 +37,7 @@ def test_there_is_a_dashboard_for_each_concern() -> None:
 
 
 @pytest.mark.row(152)
-def test_every_query_of_every_dashboard_asks_for_what_a_node_tells(scrape: str, scraped_names: set[str]) -> None:
+def test_every_query_of_every_dashboard_asks_for_what_a_node_exports(scrape: str, scraped_names: set[str]) -> None:
     told = {line.split()[2] for line in scrape.splitlines() if line.startswith("# TYPE")}
     assert told >= RARE
     known = scraped_names | recorded() | NOT_OF_NODES | RARE
@@ -46,7 +46,7 @@ def test_every_query_of_every_dashboard_asks_for_what_a_node_tells(scrape: str, 
 
 
 @pytest.mark.row(152)
-def test_every_rule_asks_for_what_a_node_tells(scraped_names: set[str]) -> None:
+def test_every_rule_asks_for_what_a_node_exports(scraped_names: set[str]) -> None:
     known = scraped_names | recorded() | NOT_OF_NODES | RARE
     unknown = {rule.get("alert") or rule["record"]: metric_names(rule["expr"]) - known for rule in rules()}
     assert {name: missing for name, missing in unknown.items() if missing} == {}

@@ -80,6 +80,6 @@ def test_their_values_are_those_of_the_cluster(scrape: str) -> None:
 
 
 @pytest.mark.row(152)
-def test_no_metric_is_told_twice(scrape: str) -> None:
+def test_no_metric_is_reported_twice(scrape: str) -> None:
     lines = [line.rpartition(" ")[0] for line in scrape.splitlines() if not line.startswith("#")]
     assert len(lines) == len(set(lines))

@@ -100,5 +100,5 @@ def told() -> set[str]:
 
 @pytest.mark.row(75, 152)
 @pytest.mark.parametrize("exporter", ASKED)
-def test_every_name_is_told_by_a_node_that_speaks_the_dialect(exporter: str, told: set[str]) -> None:
+def test_every_name_is_reported_by_a_node_that_speaks_the_dialect(exporter: str, told: set[str]) -> None:
     assert ASKED[exporter] - told == set()

@@ -48,7 +48,7 @@ def test_it_is_a_cluster_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.row(155, 156)
-def test_its_three_listeners_are_bound_on_all_addresses_and_advertised_as_told(tmp_path: Path) -> None:
+def test_its_three_listeners_are_bound_on_all_addresses_and_advertised_as_asked(tmp_path: Path) -> None:
     found = listeners_of(started(tmp_path).settings)
     assert [(str(each.bind), str(each.advertised)) for each in found.clients] == [
         ("INTERNAL://0.0.0.0:19092", "INTERNAL://kafka1:19092"),
@@ -90,7 +90,7 @@ def test_levels_of_kafkas_loggers_reach_the_parts_that_do_the_same_here() -> Non
 
 
 @pytest.mark.row(154)
-def test_a_level_nobody_knows_is_told() -> None:
+def test_a_level_nobody_knows_is_reported() -> None:
     levels, (note,) = read_levels({"KAFKA_LOG4J_LOGGERS": "kafka.controller=LOUD"})
     assert levels == {}
     assert "kafka.controller=LOUD is ignored" in note

@@ -54,7 +54,7 @@ def test_what_a_cluster_cannot_do_is_not_drawn_again() -> None:
     assert {fault.split()[0] for fault in found} == {"kill", "stop_node", "pause"}
 
 
-def test_a_cluster_that_can_do_none_of_them_is_told() -> None:
+def test_a_cluster_that_can_do_none_of_them_is_reported() -> None:
     quick = (0.0, 0.0)
     cluster = cast(Cluster, Noting(cannot=("slow",)))
     chaos = Chaos(cluster, 7, kinds=("slow",), lasting_s=quick, between_s=quick)

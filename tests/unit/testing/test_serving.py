@@ -42,7 +42,7 @@ def test_it_ends_when_its_parent_is_killed() -> None:
         (["--nodes", "1", "--set", "min.insync.replicas=many"], "node 1 ended: min.insync.replicas='many'"),
     ],
 )
-def test_what_cannot_be_is_told_in_a_sentence(
+def test_what_cannot_be_is_reported_in_a_sentence(
     arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)

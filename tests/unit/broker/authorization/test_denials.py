@@ -165,7 +165,7 @@ async def test_42_a_hidden_topic_is_answered_like_an_absent_one(scene: Scene) ->
 
 
 @pytest.mark.attack(42)
-async def test_42_the_order_of_answers_does_not_tell_either(scene: Scene) -> None:
+async def test_42_the_order_of_answers_reveals_nothing_either(scene: Scene) -> None:
     scene.allow("DELETE T absent")
     names = ["zz", TOPIC, "absent", "aa"]
     answer = await scene.alice.ask("DeleteTopics", 5, topic_names=names, timeout_ms=1000)
@@ -194,7 +194,7 @@ async def test_a_topic_id_that_this_broker_does_not_know_yet_is_not_handed_to_th
     assert [each.topic_id for each in asked] == [UUID(int=7)]
 
 
-async def test_a_right_on_the_cluster_deletes_but_does_not_tell_what_is_there(scene: Scene) -> None:
+async def test_a_right_on_the_cluster_deletes_but_does_not_reveal_what_is_there(scene: Scene) -> None:
     scene.allow("DELETE C")
     answer = await scene.alice.ask("DeleteTopics", 5, topic_names=["absent", DOOMED], timeout_ms=1000)
     assert [each.error_code for each in answer.responses] == [E.TOPIC_AUTHORIZATION_FAILED, E.NONE]
@@ -406,7 +406,7 @@ async def test_one_acl_for_somebody_shuts_out_the_others_even_where_everybody_is
 # --- what one may do, as bits ---------------------------------------------------------------------------------
 
 
-async def test_operations_that_are_allowed_are_told_when_asked_for(busy: Scene) -> None:
+async def test_operations_that_are_allowed_are_reported_when_asked_for(busy: Scene) -> None:
     busy.allow(f"READ T {TOPIC}", f"DELETE G {GROUP}", f"READ G {STREAMING}")
     asked = {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False}
     answer = await busy.alice.ask("Metadata", 12, **asked)

@@ -40,7 +40,7 @@ class Setup:
 
     def give(self, response: object) -> Caller:
         caller = Caller()
-        self.queue.give([Answer(caller, response)])
+        self.queue.add([Answer(caller, response)])
         return caller
 
     def commit(self, offset: int) -> None:
@@ -91,7 +91,7 @@ def test_what_is_not_committed_in_time_is_refused() -> None:
     assert later.response == "later"
 
 
-def test_who_waits_at_a_broker_that_is_cut_off_is_told() -> None:
+def test_who_waits_at_a_broker_that_is_cut_off_is_informed() -> None:
     setup = Setup()
     setup.partition.log.end_offset = 5
     waiting = [setup.give(number) for number in range(2)]

@@ -80,7 +80,7 @@ def test_line_48_the_protocol_with_most_votes_among_those_all_speak_is_chosen() 
     assert {join.response.protocol_type for join in joins} == {"consumer"}
 
 
-def test_line_48_only_the_leader_is_told_of_the_members(driver: Driver) -> None:
+def test_line_48_only_the_leader_learns_of_the_members(driver: Driver) -> None:
     first, second = driver.join(version=3), driver.join(version=3)
     driver.wait(6_001)
     leader = first.response.leader
@@ -327,7 +327,7 @@ def test_an_id_can_be_given_back() -> None:
     assert again.response.generation_id == 2
 
 
-def test_followers_that_rejoin_unchanged_are_told_the_current_generation(driver: Driver) -> None:
+def test_followers_that_rejoin_unchanged_learn_the_current_generation(driver: Driver) -> None:
     leader, follower = driver.stable(2)
     assert driver.join(follower).response.generation_id == 1
     assert driver.group.state.value == "Stable"

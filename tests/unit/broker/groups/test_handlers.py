@@ -176,7 +176,7 @@ async def test_fetches_in_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 10))
-async def test_line_21_fetches_tell_where_the_error_is(version: int) -> None:
+async def test_line_21_fetches_show_where_the_error_is(version: int) -> None:
     async with wire() as client:
         await client.broker.groups.stop()
         answer = await client.fetch(version)

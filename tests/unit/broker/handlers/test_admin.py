@@ -115,7 +115,7 @@ async def test_validate_only_creates_nothing(broker: QuietBroker) -> None:
     assert "orders" not in broker.cluster.image.topic_ids
 
 
-async def test_a_controller_that_does_not_answer_in_time_is_told(
+async def test_a_controller_that_does_not_answer_in_time_is_reported(
     broker: QuietBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never(_: object) -> None:
@@ -126,7 +126,7 @@ async def test_a_controller_that_does_not_answer_in_time_is_told(
     assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_a_controller_that_cannot_be_reached_is_told(
+async def test_a_controller_that_cannot_be_reached_is_reported(
     broker: QuietBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def gone(_: object) -> None:
@@ -190,7 +190,7 @@ async def describe(
     return result
 
 
-async def test_options_tell_their_value_and_where_it_comes_from() -> None:
+async def test_options_report_their_value_and_where_it_comes_from() -> None:
     broker = QuietBroker(config={"log.retention.hours": "2", "log.segment.bytes": "2000000"})
     await broker.create("orders", segment_bytes="3000000")
     result = await describe(
@@ -256,7 +256,7 @@ async def test_sources_are_those_that_kafka_names() -> None:
     await broker.stop()
 
 
-async def test_all_options_of_a_broker_are_told_when_no_key_is_named(broker: QuietBroker) -> None:
+async def test_all_options_of_a_broker_are_reported_when_no_key_is_named(broker: QuietBroker) -> None:
     broker.cluster.commit([ConfigRecord(ResourceType.BROKER, "", "log.retention.ms", "5000")])
     result = await describe(broker.talk(), ResourceType.BROKER, "1")
     found = {config.name: config for config in result.configs}
@@ -331,7 +331,7 @@ async def test_producers_that_wait_for_a_block_share_one(
     assert (asked, len({one.producer_id for one in answers})) == (1, 5)
 
 
-async def test_without_a_block_producers_are_told_to_try_again(
+async def test_without_a_block_producers_are_asked_to_try_again(
     broker: QuietBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def gone() -> range:

@@ -204,7 +204,7 @@ async def test_all_options_of_a_topic_are_replaced(broker: QuietBroker, version:
     assert dict(broker.cluster.image.topic_config("orders")) == {"flush.ms": "7"}
 
 
-async def test_an_absent_controller_is_told_for_each_resource(
+async def test_an_absent_controller_is_reported_for_each_resource(
     broker: QuietBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nobody(request: object) -> None:
@@ -225,7 +225,7 @@ async def described(broker: QuietBroker, kind: int, name: str, keys: Sequence[st
     return {entry.name: entry for entry in result.configs}
 
 
-async def test_line_59_configs_tell_type_source_and_synonyms(broker: QuietBroker) -> None:
+async def test_line_59_configs_report_type_source_and_synonyms(broker: QuietBroker) -> None:
     await broker.create("orders", retention_ms="1000")
     broker.cluster.commit([ConfigRecord(BROKER, "", "log.retention.ms", "5000")])
     entries = await described(broker, TOPIC, "orders")
@@ -252,7 +252,7 @@ async def test_line_59_configs_tell_type_source_and_synonyms(broker: QuietBroker
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-async def test_line_60_log_dirs_are_told_even_when_nothing_lies_in_them(
+async def test_line_60_log_dirs_are_reported_even_when_nothing_lies_in_them(
     broker: QuietBroker, version: int
 ) -> None:
     talk = broker.talk()
@@ -269,7 +269,7 @@ async def test_line_60_log_dirs_are_told_even_when_nothing_lies_in_them(
     assert [one.partition_index for one in topic.partitions] == [1]
 
 
-async def test_a_log_dir_that_is_offline_is_told_with_its_error(broker: QuietBroker) -> None:
+async def test_a_log_dir_that_is_offline_is_reported_with_its_error(broker: QuietBroker) -> None:
     broker.storage.offline["data"] = "the disk is gone"
     answer = await broker.talk().ask(DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest())
     assert [(one.log_dir, one.error_code) for one in answer.results] == [("data", ErrorCode.KAFKA_STORAGE_ERROR)]
@@ -312,7 +312,7 @@ async def test_other_partitions_have_no_quorum(broker: QuietBroker) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_line_60_an_election_that_is_not_needed_is_told(broker: QuietBroker, version: int) -> None:
+async def test_line_60_an_election_that_is_not_needed_is_reported(broker: QuietBroker, version: int) -> None:
     await broker.create("orders")
     named = [TopicPartitions(topic="orders", partitions=[0, 5])]
     answer = await broker.talk().ask(ELECT_LEADERS, version, ElectLeadersRequest(topic_partitions=named))
@@ -419,7 +419,7 @@ async def test_feature_levels_are_checked(broker: QuietBroker, version: int) -> 
 
 
 @pytest.mark.parametrize("version", [3, 4])
-async def test_feature_levels_are_told_with_the_versions(broker: QuietBroker, version: int) -> None:
+async def test_feature_levels_are_reported_with_the_versions(broker: QuietBroker, version: int) -> None:
     talk = broker.talk()
     asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     before = await talk.ask(API_VERSIONS, version, asked)

@@ -149,7 +149,7 @@ async def test_the_timeout_of_listing_moves_is_no_deadline(
     assert (await broker.talk().ask(LIST_PARTITION_REASSIGNMENTS, 0, request)).error_code == ErrorCode.NONE
 
 
-async def test_producers_of_a_partition_are_told_by_every_replica(broker: QuietBroker) -> None:
+async def test_producers_of_a_partition_are_reported_by_every_replica(broker: QuietBroker) -> None:
     talk = broker.talk()
     await broker.create("orders")
     register(broker, 2)

@@ -126,7 +126,7 @@ async def test_without_a_selector_everybody_reads_from_the_leader(broker: QuietB
     assert (data.preferred_read_replica, offsets(data)) == (-1, [1])
 
 
-async def test_a_session_hears_of_a_follower_that_comes_near(leader: QuietBroker) -> None:
+async def test_a_session_learns_of_a_follower_that_comes_near(leader: QuietBroker) -> None:
     """The partition had nothing new, and still has not: where to read it is news."""
     await follow(leader.talk(), 3)
     talk = leader.talk()
@@ -161,7 +161,7 @@ def session_request(session_id: int, epoch: int, *offset: int) -> FetchRequest:
     )
 
 
-async def test_a_follower_hears_at_once_what_is_committed(leader: QuietBroker) -> None:
+async def test_a_follower_learns_at_once_what_is_committed(leader: QuietBroker) -> None:
     talk = leader.talk()
     first = await talk.ask(FETCH, 12, session_request(0, 0, 2))
     assert offsets(first.responses[0].partitions[0]) == [2]
@@ -172,7 +172,7 @@ async def test_a_follower_hears_at_once_what_is_committed(leader: QuietBroker) -
     assert talk.receive() == [], "it knows all: now it waits"
 
 
-async def test_a_waiting_follower_hears_what_another_ones_fetch_commits(leader: QuietBroker) -> None:
+async def test_a_waiting_follower_learns_what_another_ones_fetch_commits(leader: QuietBroker) -> None:
     register(leader, 3, None, LISTENER)
     change(leader, replicas=(1, FOLLOWER, 3), isr=(1, FOLLOWER, 3))
     talk = leader.talk()
@@ -258,7 +258,7 @@ async def test_nobody_reads_from_a_directory_that_failed(follower: QuietBroker) 
 
 
 @pytest.mark.parametrize("version", [12, 16])
-async def test_a_waiting_consumer_hears_that_its_replica_is_gone(follower: QuietBroker, version: int) -> None:
+async def test_a_waiting_consumer_learns_that_its_replica_is_gone(follower: QuietBroker, version: int) -> None:
     topic_id = follower.cluster.image.topic_ids["orders"]
     reader = follower.talk()
     reader.send(FETCH, version, fetch_request("orders", 2, max_wait_ms=500, topic_id=topic_id))

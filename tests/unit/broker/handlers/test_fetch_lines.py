@@ -210,7 +210,7 @@ async def test_line_32_who_does_not_want_to_wait_does_not(
         (12, -1, ErrorCode.NONE),  # it may go on here: this broker follows now
     ],
 )
-async def test_line_32_a_waiting_fetch_hears_of_a_lost_leadership(
+async def test_line_32_a_waiting_fetch_learns_of_a_lost_leadership(
     broker: QuietBroker, version: int, epoch: int, told: ErrorCode
 ) -> None:
     await broker.create("orders")
@@ -355,7 +355,7 @@ async def test_line_38_the_leader_epoch_is_checked_if_the_client_says_one(broker
 
 
 @pytest.mark.invariant("P6")
-async def test_line_38_a_reader_whose_history_differs_is_told_where(broker: QuietBroker) -> None:
+async def test_line_38_a_reader_whose_history_differs_learns_where(broker: QuietBroker) -> None:
     await broker.create("orders")
     topic_id = broker.cluster.image.topic_ids["orders"]
     await fill(broker, "orders", 2)
@@ -462,7 +462,7 @@ async def test_line_40_aborted_transactions_are_listed(
     assert (offsets(before.records), list(before.aborted_transactions or ())) == ([0], [])
 
 
-async def test_line_41_the_answer_tells_the_bounds_of_the_log(broker: QuietBroker) -> None:
+async def test_line_41_the_answer_reports_the_bounds_of_the_log(broker: QuietBroker) -> None:
     await broker.create("orders")
     await fill(broker, "orders", 5)
     broker.partition("orders").log.delete_records(2)

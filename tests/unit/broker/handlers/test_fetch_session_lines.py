@@ -36,7 +36,7 @@ def told(answer: FetchResponse) -> list[int]:
     return [partition.partition_index for topic in answer.responses for partition in topic.partitions]
 
 
-async def test_line_37_without_a_session_everything_is_told_each_time(broker: QuietBroker) -> None:
+async def test_line_37_without_a_session_everything_is_reported_each_time(broker: QuietBroker) -> None:
     await broker.create("orders", partitions=2)
     talk = broker.talk()
     for session_id, epoch in ((0, -1), (0, -1), (-1, -1)):
@@ -44,7 +44,7 @@ async def test_line_37_without_a_session_everything_is_told_each_time(broker: Qu
         assert (answer.session_id, told(answer)) == (0, [0, 1])
 
 
-async def test_line_37_a_session_tells_only_what_changed(broker: QuietBroker) -> None:
+async def test_line_37_a_session_reports_only_what_changed(broker: QuietBroker) -> None:
     await broker.create("orders", partitions=3)
     talk, writer = broker.talk(), broker.talk()
     first = await ask(talk, request(0, 0, (0, 0), (1, 0), (2, 0)))
@@ -59,7 +59,7 @@ async def test_line_37_a_session_tells_only_what_changed(broker: QuietBroker) ->
     assert told(await ask(talk, request(first.session_id, 3, (1, 1)))) == []
 
 
-async def test_line_37_an_unread_batch_is_told_again(broker: QuietBroker) -> None:
+async def test_line_37_an_unread_batch_is_reported_again(broker: QuietBroker) -> None:
     await broker.create("orders")
     talk, writer = broker.talk(), broker.talk()
     await writer.produce("orders", batch_of(b"x"))
@@ -124,7 +124,7 @@ async def test_line_37_a_final_epoch_ends_the_session(broker: QuietBroker) -> No
     assert (await ask(talk, request(session_id, 1))).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_line_37_errors_are_told_and_told_again(broker: QuietBroker) -> None:
+async def test_line_37_errors_are_reported_and_reported_again(broker: QuietBroker) -> None:
     await broker.create("orders")
     talk = broker.talk()
     session_id = (await ask(talk, request(0, 0, (0, 0), (9, 0)))).session_id

@@ -158,7 +158,7 @@ async def test_a_leader_is_named_once_it_has_reported_its_replica(broker: QuietB
 
 
 @pytest.mark.row(84)
-async def test_line_17_a_client_is_told_the_addresses_of_its_own_listener(broker: QuietBroker) -> None:
+async def test_line_17_a_client_learns_the_addresses_of_its_own_listener(broker: QuietBroker) -> None:
     await broker.create("orders")
     inside = Endpoint("INTERNAL", "10.0.0.1", 9094, "PLAINTEXT")
     outside = Endpoint("PLAINTEXT", "kafka.example.com", 9092, "PLAINTEXT")
@@ -220,7 +220,7 @@ async def test_line_18_a_topic_created_anew_has_another_id(broker: QuietBroker) 
     assert UUID(int=0) not in ids
 
 
-async def test_line_19_operations_are_told_only_when_asked_for(broker: QuietBroker) -> None:
+async def test_line_19_operations_are_reported_only_when_asked_for(broker: QuietBroker) -> None:
     await broker.create("orders")
     talk = broker.talk()
     plain = await talk.ask(METADATA, 10, named("orders"))

@@ -134,7 +134,7 @@ async def test_line_42_asking_twice_is_an_invalid_request(broker: QuietBroker) -
 
 
 @pytest.mark.invariant("P5")
-async def test_line_43_a_new_leader_does_not_tell_the_end_before_it_is_committed(broker: QuietBroker) -> None:
+async def test_line_43_a_new_leader_does_not_report_the_end_before_it_is_committed(broker: QuietBroker) -> None:
     talk = await five_records(broker)
     topic_id = broker.cluster.image.topic_ids["orders"]
     broker.cluster.commit([PartitionChangeRecord(topic_id, 0, replicas=(1, 2), isr=(1, 2))])
@@ -145,7 +145,7 @@ async def test_line_43_a_new_leader_does_not_tell_the_end_before_it_is_committed
     assert (await offset(talk, EARLIEST)).error_code == ErrorCode.NONE
 
 
-async def test_line_43_only_the_leader_answers_and_tells_the_epoch(broker: QuietBroker) -> None:
+async def test_line_43_only_the_leader_answers_and_reports_the_epoch(broker: QuietBroker) -> None:
     talk = await five_records(broker)
     topic_id = broker.cluster.image.topic_ids["orders"]
     broker.cluster.commit([PartitionChangeRecord(topic_id, 0, leader=1)])

@@ -143,7 +143,7 @@ async def test_timestamps_too_far_from_the_clock_are_invalid(
 
 @pytest.mark.row(7)
 @pytest.mark.parametrize("version", ALL_VERSIONS)
-async def test_line_25_the_answer_tells_where_the_batch_went(broker: QuietBroker, version: int) -> None:
+async def test_line_25_the_answer_reports_where_the_batch_went(broker: QuietBroker, version: int) -> None:
     await broker.create("orders")
     talk = broker.talk()
     await talk.produce("orders", batch_of(b"a", b"b"), version=version)
@@ -153,7 +153,7 @@ async def test_line_25_the_answer_tells_where_the_batch_went(broker: QuietBroker
         assert answer.log_start_offset == 0
 
 
-async def test_line_25_log_append_time_is_told_and_stored(broker: QuietBroker) -> None:
+async def test_line_25_log_append_time_is_reported_and_stored(broker: QuietBroker) -> None:
     await broker.create("orders", message_timestamp_type="LogAppendTime")
     talk = broker.talk()
     answer = await talk.produce("orders", batch_of(b"x", time_ms=1))
@@ -276,7 +276,7 @@ async def test_line_27_acks_all_waits_for_all_in_sync_replicas(broker: QuietBrok
 
 
 @pytest.mark.invariant("P12")
-async def test_line_27_an_isr_that_shrinks_after_the_write_is_told_so(broker: QuietBroker) -> None:
+async def test_line_27_an_isr_that_shrinks_after_the_write_is_reported(broker: QuietBroker) -> None:
     await broker.create("orders", min_insync_replicas="2")
     share(broker, "orders", isr=(1, 2))
     talk, follower = broker.talk(), broker.talk()
@@ -543,7 +543,7 @@ async def test_batches_are_stored_in_the_codec_of_the_topic(
 
 @pytest.mark.row(49)
 @pytest.mark.parametrize("codec", list(Codec))
-async def test_records_inside_are_checked_where_the_broker_is_told_to(codec: Codec) -> None:
+async def test_records_inside_are_checked_where_the_broker_is_asked_to(codec: Codec) -> None:
     """The batch is whole and its checksum right, but what is inside is not what the header says."""
     broker = QuietBroker(config={"rookery.validate.records": "all"})
     await broker.create("orders")

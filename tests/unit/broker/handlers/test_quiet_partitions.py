@@ -72,7 +72,7 @@ async def test_a_batch_that_found_no_room_is_not_forgotten(broker: QuietBroker) 
     assert [one.partition_index for one in second.responses[0].partitions if one.records] == [1]
 
 
-async def test_a_deleted_topic_is_told(broker: QuietBroker) -> None:
+async def test_a_deleted_topic_is_reported(broker: QuietBroker) -> None:
     await broker.create("orders")
     talk = broker.talk()
     session_id = await begin(talk, 1)
@@ -81,7 +81,7 @@ async def test_a_deleted_topic_is_told(broker: QuietBroker) -> None:
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_lost_leadership_is_told(broker: QuietBroker) -> None:
+async def test_a_lost_leadership_is_reported(broker: QuietBroker) -> None:
     await broker.create("orders")
     talk = broker.talk()
     session_id = await begin(talk, 1)
@@ -92,7 +92,7 @@ async def test_a_lost_leadership_is_told(broker: QuietBroker) -> None:
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_deleted_prefix_is_told(broker: QuietBroker) -> None:
+async def test_a_deleted_prefix_is_reported(broker: QuietBroker) -> None:
     await broker.create("orders")
     talk, writer = broker.talk(), broker.talk()
     await writer.produce("orders", batch_of(b"x"))

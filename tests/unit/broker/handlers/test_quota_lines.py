@@ -76,7 +76,7 @@ async def found(
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_quotas_are_told_as_they_were_set(broker: QuietBroker, version: int) -> None:
+async def test_quotas_are_reported_as_they_were_set(broker: QuietBroker, version: int) -> None:
     assert await set_quota(broker, EVERY_CLIENT, version=version, producer_byte_rate=1000.0) == ErrorCode.NONE
     assert await found(broker, version=version) == {EVERY_CLIENT: {"producer_byte_rate": 1000.0}}
     assert await set_quota(broker, EVERY_CLIENT, validate_only=True, producer_byte_rate=1.0) == ErrorCode.NONE

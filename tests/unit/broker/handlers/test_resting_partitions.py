@@ -247,7 +247,7 @@ async def test_the_end_of_a_rest_reaches_a_fetch_that_waits(broker: QuietBroker)
     assert {index: one[0] for index, one in answer.items()} == {2: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-async def test_a_deleted_topic_is_told(broker: QuietBroker) -> None:
+async def test_a_deleted_topic_is_reported(broker: QuietBroker) -> None:
     follower = await begin(broker, 2)
     asked = follower.request()
     await broker.cluster.ask(DeleteTopicsRequest((TopicReference(name=TOPIC),)))
@@ -272,7 +272,7 @@ async def test_a_second_session_takes_over(broker: QuietBroker, time: Callable[[
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.invariant("P1", "P9", "P10")
-async def test_leaders_know_what_visits_would_have_told_them(
+async def test_leaders_know_what_visits_would_have_shown_them(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same history with and without rest: the same answers, and the same knowledge of followers."""

@@ -188,7 +188,7 @@ async def _durable(waiting: "asyncio.Future[None] | None") -> None:
 
 
 @pytest.mark.invariant("S8")
-async def test_after_a_failed_sync_nobody_is_told_that_it_is_durable() -> None:
+async def test_after_a_failed_sync_nobody_learns_that_it_is_durable() -> None:
     disk = memory()
     dirs = log_dirs(disk, ["/a", "/b"], config=DURABLE)
     await dirs.start()
@@ -497,7 +497,7 @@ async def test_the_housekeeper_flushes_what_nobody_else_did() -> None:
     await dirs.stop(1)
 
 
-async def test_who_waits_for_records_that_are_cut_off_is_told() -> None:
+async def test_who_waits_for_records_that_are_cut_off_is_informed() -> None:
     dirs = log_dirs(memory(), ["/a"], config=DURABLE)
     await dirs.start()
     log = await dirs.create(tp(0), TOPIC_ID)

@@ -100,7 +100,7 @@ async def test_of_two_replicas_that_cannot_be_compared_none_is_chosen() -> None:
 
 
 @pytest.mark.parametrize("ids", [(None, FORMER)], ids=["one is not known"])
-async def test_what_cannot_be_told_apart_is_refused(ids: tuple[UUID | None, UUID]) -> None:
+async def test_what_cannot_be_distinguished_is_refused(ids: tuple[UUID | None, UUID]) -> None:
     clock = ManualClock()
     disk = MemoryDisk(random.Random(1), now_ms=clock.wall_ms)
     disk.mkdir("/")

@@ -19,7 +19,7 @@ def commit(view: ClusterView, name: str, offset: int = 0) -> None:
 
 
 @pytest.mark.invariant("M12")
-async def test_publishers_hear_of_a_change_before_those_who_wait_for_it() -> None:
+async def test_publishers_learn_of_a_change_before_those_who_wait_for_it() -> None:
     view, order = a_view(), list[str]()
     view.add_publisher(lambda changes: order.append("published"))
 

@@ -43,7 +43,7 @@ async def a_damaged_beginning(state: im.Partition) -> AsyncIterator[Desk]:
 
 
 @pytest.mark.invariant("S3")
-async def test_a_replica_that_is_to_lead_and_cannot_tell_its_history_is_rebuilt() -> None:
+async def test_a_replica_that_is_to_lead_and_does_not_know_its_history_is_rebuilt() -> None:
     """The change comes with the metadata log, whose reader must not end with it."""
     async with a_damaged_beginning(im.Partition((1, 2, 3), (1, 2, 3), 2, leader_epoch=1)) as here:
         before = here.dirs.partitions[PLACE]

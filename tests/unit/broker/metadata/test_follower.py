@@ -112,7 +112,7 @@ async def follower(cluster: Nodes, **changes: object) -> AsyncIterator[tuple[Met
         await made.stop()
 
 
-async def test_a_broker_hears_what_is_committed_and_who_leads(tmp_path: Path) -> None:
+async def test_a_broker_learns_what_is_committed_and_who_leads(tmp_path: Path) -> None:
     async with nodes(tmp_path, 3) as cluster, follower(cluster) as (made, heard):
         leader = await cluster.leader()
         await until("all disks are known", lambda: leader.node.driver().core.voters.all_pinned)

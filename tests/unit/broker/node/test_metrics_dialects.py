@@ -49,7 +49,7 @@ def traffic() -> Metrics:
 
 
 @pytest.mark.row(152)
-async def test_both_names_are_told_with_the_same_value() -> None:
+async def test_both_names_are_reported_with_the_same_value() -> None:
     metrics = traffic()
     publish_dialects(metrics, ["strimzi-reporter", "mixin"], ManualClock().monotonic)
     text = (await metrics.render()).decode()

@@ -7,7 +7,7 @@ READ = "kafka_server_kafkaserver_linux_disk_read_bytes"
 WRITTEN = "kafka_server_kafkaserver_linux_disk_write_bytes"
 
 
-def test_what_the_kernel_counts_is_told(tmp_path: Path) -> None:
+def test_what_the_kernel_counts_is_reported(tmp_path: Path) -> None:
     (tmp_path / "io").write_text("rchar: 9\nwchar: 8\nread_bytes: 4096\nwrite_bytes: 512\ncancelled_write_bytes: 1\n")
     metrics = Metrics()
     publish_io(metrics, str(tmp_path / "io"))

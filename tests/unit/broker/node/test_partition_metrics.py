@@ -44,7 +44,7 @@ class Watched:
 
 
 @pytest.mark.row(65, 152)
-def test_the_new_leader_tells_how_long_the_old_one_was_silent() -> None:
+def test_the_new_leader_reports_how_long_the_old_one_was_silent() -> None:
     watched = Watched()
     watched.answered = watched.clock.monotonic()
     watched.clock.advance(0.75)
@@ -63,7 +63,7 @@ def test_the_time_without_any_leader_counts() -> None:
     assert watched.seen == pytest.approx((1, 5))
 
 
-def test_others_tell_of_what_others_take_over() -> None:
+def test_what_others_take_over_is_not_counted_here() -> None:
     watched = Watched()
     watched.answered = watched.clock.monotonic()
     watched.lead(OTHER, 3)

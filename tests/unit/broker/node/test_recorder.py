@@ -203,7 +203,7 @@ async def test_json_is_resumed_by_id(recorder: FlightRecorder, server: HttpServe
     assert b"whole numbers" in body
 
 
-async def test_a_stream_tells_each_event_once_and_resumes(recorder: FlightRecorder, server: HttpServer) -> None:
+async def test_a_stream_sends_each_event_once_and_resumes(recorder: FlightRecorder, server: HttpServer) -> None:
     log.info("before")
     stream = await Reader.of(server, "/events", "Accept: text/event-stream")
     assert (await stream.event())["event"] == "before"
@@ -218,7 +218,7 @@ async def test_a_stream_tells_each_event_once_and_resumes(recorder: FlightRecord
     again.close()
 
 
-async def test_who_was_away_too_long_is_told(server: HttpServer, recorder: FlightRecorder) -> None:
+async def test_who_was_away_too_long_is_informed(server: HttpServer, recorder: FlightRecorder) -> None:
     small = FlightRecorder(7, 2)
     logging.getLogger(ROOT).addHandler(small)
     page = HttpServer("127.0.0.1", 0, {"/events": EventsPage(small)})

@@ -20,7 +20,7 @@ def completed(**keys: str) -> dict[str, object]:
     }
 
 
-def test_a_node_that_was_told_nothing() -> None:
+def test_a_node_that_was_given_nothing() -> None:
     assert completed() == {
         "alone": True,
         "id": 1,

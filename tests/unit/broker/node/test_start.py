@@ -48,7 +48,7 @@ def test_no_role_opens_the_metadata_log_of_a_running_node(
 
 
 @pytest.mark.invariant("S10")
-def test_a_damaged_quorum_state_is_told_without_a_traceback(
+def test_a_damaged_quorum_state_is_reported_without_a_traceback(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "metadata" / METADATA_LOG

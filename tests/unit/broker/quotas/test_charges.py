@@ -51,7 +51,7 @@ def told(client: RigClient) -> list[tuple[str, int]]:
     return responses
 
 
-def test_line_10_the_answer_leaves_at_once_and_then_nothing_is_served_for_the_time_it_told() -> None:
+def test_line_10_the_answer_leaves_at_once_and_then_nothing_is_served_for_the_time_it_reported() -> None:
     work = Work()
     work.rig.quotas.apply(TEN_PERCENT)
     client, other = work.rig.client(), work.rig.client()

@@ -215,7 +215,7 @@ def test_so_many_clients_are_remembered_and_the_silent_ones_go_first(
     assert [who.client_id for who, _ in quotas.rates(KEY)] == ["new"]
 
 
-def test_metrics_tell_rates_and_holds(quotas: ClientQuotas) -> None:
+def test_metrics_report_rates_and_holds(quotas: ClientQuotas) -> None:
     metrics = Metrics()
     publish_quotas(metrics, quotas)
     values = {

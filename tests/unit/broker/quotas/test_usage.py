@@ -45,7 +45,7 @@ def test_it_counts_what_lies_in_the_window(window: Window, steps: list[tuple[int
     sizes=st.lists(st.integers(1, 5000), min_size=1, max_size=60),
     pauses=st.lists(st.floats(0, 3), max_size=60),
 )
-def test_whoever_waits_as_told_is_bounded(
+def test_whoever_waits_as_asked_is_bounded(
     window: Window, bound: int, sizes: list[int], pauses: list[float]
 ) -> None:
     """Samples are forgotten whole, and less than a window of use is no excess: so what is taken in large pieces
@@ -78,7 +78,7 @@ def test_who_takes_small_pieces_for_long_keeps_to_the_bound(size: int) -> None:
     bound=st.integers(1, 10),
     steps=st.lists(st.tuples(st.integers(1, 200), st.floats(0, 5)), max_size=40),
 )
-def test_whoever_waits_as_told_gets_what_comes_in_what_fits_and_one_lump(
+def test_whoever_waits_as_asked_gets_what_comes_in_what_fits_and_one_lump(
     bound: int, steps: list[tuple[int, float]]
 ) -> None:
     window = Window(3, 1)

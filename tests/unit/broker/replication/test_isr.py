@@ -158,7 +158,7 @@ STANDING = [
 @pytest.mark.invariant("P10")
 @pytest.mark.parametrize("code", STANDING, ids=[code.name for code in STANDING])
 @pytest.mark.parametrize("raised", [False, True], ids=["answered", "raised"])
-async def test_after_any_other_answer_the_same_proposal_is_made_until_the_metadata_tells(
+async def test_after_any_other_answer_the_same_proposal_is_made_until_the_metadata_shows_it(
     code: ErrorCode, raised: bool
 ) -> None:
     """It may have been taken: nobody else would make it again, and what it was must not change meanwhile."""

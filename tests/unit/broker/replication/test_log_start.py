@@ -121,7 +121,7 @@ async def test_a_replica_that_is_added_catches_up_while_both_delete(tmp_path: Pa
         assert pair.failed == []
 
 
-async def test_a_leader_hears_of_the_log_start_of_an_idle_follower(tmp_path: Path) -> None:
+async def test_a_leader_learns_of_the_log_start_of_an_idle_follower(tmp_path: Path) -> None:
     """It sends consumers to followers that have what they ask for."""
     async with running_pair(tmp_path, BY_TIME, partitions=20) as pair:
         followers = [await pair.follow(index) for index in range(20)]
@@ -138,7 +138,7 @@ async def test_a_leader_hears_of_the_log_start_of_an_idle_follower(tmp_path: Pat
 
 
 @pytest.mark.invariant("P8", "P5")
-async def test_what_a_dropped_answer_told_is_told_again(tmp_path: Path) -> None:
+async def test_what_a_dropped_answer_reported_is_reported_again(tmp_path: Path) -> None:
     """A leader tells of a high watermark once: when the follower could not take that answer, it must not count."""
     async with running_pair(tmp_path, SMALL) as pair:
         follower = await pair.follow()

@@ -55,7 +55,7 @@ async def test_a_cut_that_failed_is_tried_again(tmp_path: Path, monkeypatch: pyt
         assert (follower.log.start_offset, follower.log.end_offset, len(pair.failed)) == (3, 6, 2)
 
 
-async def test_a_follower_that_was_cut_hears_what_is_committed(tmp_path: Path) -> None:
+async def test_a_follower_that_was_cut_learns_what_is_committed(tmp_path: Path) -> None:
     """The answer that told where to cut told nothing else."""
     async with running_pair(tmp_path, TopicLogConfig()) as pair:
         leader, follower = pair.leader(), await pair.follow(state=led(isr=(LEADER,)))

@@ -82,14 +82,14 @@ def test_a_stranded_leader_names_the_other_replicas_in_sync() -> None:
     assert named(leader) == {ME}
 
 
-def test_what_others_lead_is_told_as_it_is_known() -> None:
+def test_what_others_lead_is_reported_as_it_is_known() -> None:
     leader = silent()
     state = led(2)
     state = type(state)(replicas=(ME, 2, 3), isr=(ME, 2, 3), leader=2, leader_epoch=2)
     assert {leaders(leader).leader(TOPIC, 0, state) for _ in range(20)} == {2}
 
 
-def test_the_regular_look_tells_who_waits() -> None:
+def test_the_regular_look_informs_who_waits() -> None:
     woken = []
     leader = silent()
     leader.partition._wake = lambda partition: woken.append(partition)

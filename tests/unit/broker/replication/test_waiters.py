@@ -157,7 +157,7 @@ def test_what_has_happened_before_the_time_is_up_counts() -> None:
     assert (waiter.expired, len(waiter.looks)) == (0, 1)
 
 
-def test_a_forgotten_request_hears_nothing_more() -> None:
+def test_a_forgotten_request_gets_nothing_more() -> None:
     scheduler, waiters = rig()
     waiter = Recorder()
     parked = park(waiters, waiter, ["a"], 0.5)

@@ -195,7 +195,7 @@ def test_an_empty_token_of_an_old_client_is_no_empty_segment() -> None:
 
 @pytest.mark.parametrize("user", ["alice", "nobody"])
 @pytest.mark.attack(15, 16)
-def test_a_wrong_password_is_an_error_that_tells_nothing(user: str) -> None:
+def test_a_wrong_password_is_an_error_that_reveals_nothing(user: str) -> None:
     talk = Talk()
     talk.handshake()
     refuse = talk.token(PlainClient(user, "wrong-password").first())

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from rookery.broker.server.authentication import AuthenticationSettings
-from rookery.broker.server.secured import Door, Protection
+from rookery.broker.server.secured import ListenerAdmission, Protection
 from rookery.broker.server.tls import ListenerTls
 from rookery.broker.server.unauthenticated import MAX_PER_IP, Unauthenticated
 from rookery.core.net.tls_listener import Handshake
@@ -141,15 +141,15 @@ class Hand:
         self.given_up = True
 
 
-def doors(rig: Rig, folder: Path) -> tuple[Door, Door]:
+def doors(rig: Rig, folder: Path) -> tuple[ListenerAdmission, ListenerAdmission]:
     """Of clients and of brokers."""
     authority = Authority(folder)
     texts = {"ssl.keystore.location": str(authority.issue("broker", "127.0.0.1"))}
     protection = Protection(tls=ListenerTls("SECURE", texts))
-    return Door("SECURE", protection, rig.shared), Door("INTERNAL", protection, rig.shared)
+    return ListenerAdmission("SECURE", protection, rig.shared), ListenerAdmission("INTERNAL", protection, rig.shared)
 
 
-def shake(door: Door, address: str = "10.6.6.6") -> tuple[Hand, bool]:
+def shake(door: ListenerAdmission, address: str = "10.6.6.6") -> tuple[Hand, bool]:
     hand = Hand(address)
     return hand, door.admit(cast(Handshake, hand))
 

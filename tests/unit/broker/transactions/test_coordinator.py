@@ -238,7 +238,7 @@ async def test_the_rules_of_version_2_from_produce_to_produce() -> None:
         assert log.end_offset == 4, "two batches with a marker each; the abort of nothing wrote none"
 
 
-async def test_old_versions_do_not_hear_of_fencing() -> None:
+async def test_old_versions_do_not_learn_of_fencing() -> None:
     async with wire() as client:
         producer = await client.init()
         old = Producer(producer.id, 7)

@@ -51,7 +51,7 @@ def test_1_the_end_of_one_transaction_arrives_in_the_next(commit: bool) -> None:
     assert driver.end(second, True) == Producer(7, 2)
 
 
-def test_1_the_old_rules_cannot_tell_a_late_end_from_the_next_one() -> None:
+def test_1_the_old_rules_cannot_distinguish_a_late_end_from_the_next_one() -> None:
     """This is what the epoch of the new rules is for: the same request ends a transaction that it does not mean."""
     driver, producer = opened(version=0)
     assert driver.end(producer, True, version=0) == producer

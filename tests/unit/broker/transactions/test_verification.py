@@ -241,7 +241,7 @@ async def test_who_stops_answers_everybody(rig: Rig) -> None:
     assert await second == {A: E.NETWORK_EXCEPTION}
 
 
-async def test_a_broker_without_rights_is_told_that_the_transaction_is_not_open(rig: Rig) -> None:
+async def test_a_broker_without_rights_learns_that_the_transaction_is_not_open(rig: Rig) -> None:
     rig.coordinator.top_level = E.CLUSTER_AUTHORIZATION_FAILED
     assert await rig.ask(A) == {A: E.INVALID_TXN_STATE}
     rig.coordinator.top_level = E.COORDINATOR_LOAD_IN_PROGRESS
@@ -284,7 +284,7 @@ async def test_adding_is_tried_again_while_the_transaction_before_is_ending(rig:
     ],
 )
 @pytest.mark.invariant("T4")
-def test_what_a_producer_is_told(
+def test_what_a_producer_is_answered(
     said: ErrorCode, looking: ErrorCode, abortable: ErrorCode, adding: ErrorCode
 ) -> None:
     assert [producer_error(said, version).code for version in (3, 10)] == [looking] * 2
@@ -303,6 +303,6 @@ def test_what_a_producer_is_told(
         (E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_what_a_consumer_in_a_transaction_is_told(said: ErrorCode, old: ErrorCode, new: ErrorCode) -> None:
+def test_what_a_consumer_in_a_transaction_is_answered(said: ErrorCode, old: ErrorCode, new: ErrorCode) -> None:
     assert [committer_error(said, version).code for version in (0, 3)] == [old] * 2
     assert [committer_error(said, version).code for version in (4, 5)] == [new] * 2

@@ -296,7 +296,7 @@ def test_a_user_that_does_not_poll_leaves_and_comes_back() -> None:
     assert join.api is JOIN_GROUP
 
 
-def test_a_fenced_instance_is_told_the_user() -> None:
+def test_a_fenced_instance_is_reported_to_the_user() -> None:
     member, _ = stable()
     heartbeat(member, ErrorCode.FENCED_INSTANCE_ID)
     assert member.failure is not None

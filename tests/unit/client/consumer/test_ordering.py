@@ -86,7 +86,6 @@ def test_partitions_that_go_leave_nothing_behind() -> None:
     assert order.finished([gone])[gone].offset == 1
     order.forget([gone])
     assert order.unfinished == 3
-    assert order.running_in([gone]) == 0
 
 
 def test_a_partition_that_comes_back_is_handled_again() -> None:

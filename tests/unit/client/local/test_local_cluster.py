@@ -162,7 +162,7 @@ def test_a_wrong_option_is_refused_before_anything_is_stored(
     assert stored.overrides == {"num.partitions": "3"}
 
 
-def test_unknown_options_are_told_on_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_options_are_reported_on_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "start_node", lambda plan: (1, 0.0))
     monkeypatch.setattr(launcher, "_wait_ready", lambda *_: None)
     said: list[str] = []

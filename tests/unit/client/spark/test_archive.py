@@ -17,7 +17,7 @@ from rookery.client.spark import archive
         (None, "batch 3: 10 records in 2.0 s"),
     ],
 )
-def test_each_batch_is_told_of_once(latest: Any, said: str) -> None:
+def test_each_batch_is_reported_once(latest: Any, said: str) -> None:
     """The first batch after a restart may be a repeated one: Spark then tells no latest offset."""
     source = {"endOffset": '{"t": {"0": 10}}', "latestOffset": latest}
     progress = {"batchId": 3, "numInputRows": 10, "batchDuration": 2000, "sources": [source]}

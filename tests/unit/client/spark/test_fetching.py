@@ -147,7 +147,7 @@ def rows() -> Iterator[Reads]:
         each.close()
 
 
-def test_an_answer_that_tells_nothing_of_the_partition_is_asked_for_again(rows: Reads) -> None:
+def test_an_answer_that_says_nothing_of_the_partition_is_asked_for_again(rows: Reads) -> None:
     """Of the leader as others know it: the one asked may not lead any more, and not know."""
     cluster = FakeCluster(log_of(0, 10))
     cluster.fetches = [NOTHING, told()]
@@ -215,7 +215,7 @@ def test_a_log_whose_end_was_cut_off(rows: Reads, read_before: int) -> None:
         assert rows(cluster, 0, 30, False) == list(range(20))
 
 
-def test_a_damaged_batch_is_told_with_its_place(rows: Reads) -> None:
+def test_a_damaged_batch_is_reported_with_its_place(rows: Reads) -> None:
     damaged = batch(0)
     damaged[-1] ^= 1
     with pytest.raises(CorruptMessageError, match=r"t-0, offsets 0 to 10: .*checksum"):
@@ -242,7 +242,7 @@ def test_a_topic_deleted_since_the_plan(rows: Reads) -> None:
         assert rows(cluster, 0, 20, False) == []
 
 
-def test_offsets_that_were_not_told_are_asked_for_again() -> None:
+def test_offsets_that_were_not_reported_are_asked_for_again() -> None:
     async def ask() -> dict[tuple[str, int], int]:
         cluster = FakeCluster(log_of(0))
         cluster.lists = [ListOffsetsResponse(topics=[])]
@@ -251,7 +251,7 @@ def test_offsets_that_were_not_told_are_asked_for_again() -> None:
     assert asyncio.run(ask()) == {("t", 0): 10}
 
 
-def test_a_partition_the_node_has_not_heard_of_is_asked_for_again() -> None:
+def test_a_partition_the_node_does_not_know_is_asked_for_again() -> None:
     """The view told by such a node is not kept: the next one may have it."""
 
     async def ask() -> dict[tuple[str, int], int]:

@@ -177,7 +177,7 @@ def test_defaults() -> None:
     assert options.producing.idempotent
 
 
-def test_producer_settings_and_what_spark_itself_is_told() -> None:
+def test_producer_settings_and_what_spark_itself_is_given() -> None:
     options = parsed(VALUE, **{"kafka.acks": "1", "kafka.compression.type": "zstd", "checkpointLocation": "/x"})
     assert (options.producing.acks, options.producing.codec) == (1, Codec.ZSTD)
     assert not options.producing.idempotent

@@ -223,7 +223,7 @@ def test_available_now_of_a_new_query_that_begins_at_the_latest_offset() -> None
     assert query.begin()["t"] == {"0": 20}
 
 
-def test_available_now_asks_again_when_less_is_told_than_was_read() -> None:
+def test_available_now_asks_again_when_less_is_reported_than_was_read() -> None:
     log = FakeLog({("t", 0): 20})
     query = Query(log)
     query.reader.prepareForTriggerAvailableNow()
@@ -308,7 +308,7 @@ def test_a_topic_recreated_is_lost_data_however_many_records_it_has(new_end: int
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_node_that_has_not_heard_that_a_topic_was_recreated_repeats_nothing(fail: str) -> None:
+def test_a_node_that_does_not_know_that_a_topic_was_recreated_repeats_nothing(fail: str) -> None:
     log = FakeLog({("t", 0): 10})
     log.id = "second"
     query = Query(log, startingOffsets="earliest", failOnDataLoss=fail)
@@ -347,7 +347,7 @@ def test_a_topic_that_does_not_exist_is_refused_by_the_option_that_names_it(fail
         Query(FakeLog({("t", 0): 1}), subscribe="t,u", failOnDataLoss=fail).begin()
 
 
-def test_a_topic_of_which_the_first_node_has_not_heard_is_no_error() -> None:
+def test_a_topic_that_the_first_node_does_not_know_is_no_error() -> None:
     log = FakeLog({("t", 0): 1})
     log.lagging = [{}, {}]
     assert from_json(Query(log, startingOffsets="earliest").begin()) == {("t", 0): 1}

@@ -108,7 +108,7 @@ def test_an_old_request_is_fenced() -> None:
 
 
 @pytest.mark.invariant("R11")
-def test_who_hears_from_a_leader_promises_nothing_and_names_it() -> None:
+def test_who_is_in_contact_with_a_leader_promises_nothing_and_names_it() -> None:
     one = One()
     one.step(answer(one.follow(leader=2)))
     response = only(one.step(vote_request(3, epoch=1, pre_vote=True)), VoteResponse)
@@ -124,7 +124,7 @@ def test_a_leader_known_by_hearsay_does_not_stop_an_election() -> None:
     assert only(one.step(vote_request(3, epoch=1, pre_vote=True)), VoteResponse).granted
 
 
-def test_who_is_told_of_a_leader_follows_it() -> None:
+def test_who_learns_of_a_leader_follows_it() -> None:
     one = One()
     (to, request), _ = sent(one.stand(), VoteRequest)
     one.step(refused(to, request, epoch=4, leader_id=3))

@@ -128,7 +128,7 @@ def test_a_new_high_watermark_is_news() -> None:
 
 
 @pytest.mark.invariant("R4")
-def test_a_follower_whose_log_differs_is_told_where_to_cut() -> None:
+def test_a_follower_whose_log_differs_learns_where_to_cut() -> None:
     one = One(log=LogSummary(end_offset=6, epochs=((1, 0), (3, 4))), state=QuorumState(4))
     one.lead()
     for last_epoch, offset, expected in ((2, 5, (1, 4)), (3, 9, (3, 6)), (1, 5, (1, 4))):
@@ -207,7 +207,7 @@ def test_alone_it_never_resigns() -> None:
     assert one.role == "leader"
 
 
-def test_whoever_waits_is_told_when_it_steps_down() -> None:
+def test_whoever_waits_learns_when_it_steps_down() -> None:
     one = led()
     one.fetched(9, correlation=6)
     ready = one.step(VoteRequest(3, 1, 9, key(3), key(1), last_epoch=9, log_end=9, pre_vote=False))

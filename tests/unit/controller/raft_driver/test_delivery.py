@@ -64,6 +64,6 @@ async def test_a_snapshot_that_is_replaced_while_it_is_read_is_read_again() -> N
     assert await deliver(Storage(replaced=True)) == (NEW, [b"new"])
 
 
-async def test_a_snapshot_that_is_gone_is_told() -> None:
+async def test_a_snapshot_that_is_gone_is_reported() -> None:
     with pytest.raises(FileNotFoundError):
         await deliver(Storage(replaced=False))

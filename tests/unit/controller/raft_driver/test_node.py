@@ -263,7 +263,7 @@ async def test_a_node_that_stops_leaves_no_thread_behind_that_writes_a_snapshot(
         assert again.words.snapshots == []
 
 
-async def test_a_listener_that_comes_late_hears_everything(tmp_path: Path) -> None:
+async def test_a_listener_that_comes_late_gets_everything(tmp_path: Path) -> None:
     async with nodes(tmp_path, 1) as cluster:
         member = await cluster.leader()
         member.propose(*words(0, 5))

@@ -33,7 +33,7 @@ def _eio(path: str) -> OSError:
 
 @pytest.mark.invariant("R15")
 @pytest.mark.parametrize("size", [1, 3])
-async def test_a_read_error_while_a_snapshot_is_checked_is_told_and_the_check_repeated(
+async def test_a_read_error_while_a_snapshot_is_checked_is_reported_and_the_check_repeated(
     tmp_path: Path, size: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check is done besides: who downloads the snapshot checks it, too."""

@@ -285,7 +285,7 @@ def test_a_log_without_the_snapshot_it_stands_on_is_not_opened() -> None:
 
 @pytest.mark.invariant("S10")
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_damaged_snapshot_is_told_at_the_start_and_how_to_rebuild_the_node(which: int) -> None:
+def test_a_damaged_snapshot_is_reported_at_the_start_and_how_to_rebuild_the_node(which: int) -> None:
     disk = disk_of()
     storage = filled(disk)
     for end in (6, 12):
@@ -319,7 +319,7 @@ def test_a_folder_of_another_node_or_cluster_is_refused() -> None:
 
 
 @pytest.mark.invariant("R18", "S10")
-def test_a_closed_segment_that_rotted_is_told_at_the_start_unless_a_snapshot_has_its_records() -> None:
+def test_a_closed_segment_that_rotted_is_reported_at_the_start_unless_a_snapshot_has_its_records() -> None:
     disk = disk_of()
     storage = filled(disk)
     storage.roll(1)

@@ -112,7 +112,7 @@ def test_the_leader_that_is_reassigned_away_learns_that_another_was_elected() ->
 
 
 @pytest.mark.invariant("M6")
-def test_a_leader_tells_when_it_has_recovered() -> None:
+def test_a_leader_reports_when_it_has_recovered() -> None:
     elected = LED_BY_1._replace(isr=(1,), leader_recovery_state=RECOVERING)
     both = replace(GOOD, new_isr=members(1, 2), leader_recovery_state=RECOVERING)
     assert ask(image_of(elected), both)[0] is ErrorCode.INVALID_REQUEST

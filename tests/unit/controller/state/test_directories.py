@@ -46,7 +46,7 @@ def test_a_replica_in_a_directory_that_is_not_online_is_out_of_sync() -> None:
     assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), ())
 
 
-def test_what_is_not_there_is_told() -> None:
+def test_what_is_not_there_is_reported() -> None:
     image = with_partition(cluster((1, 2, 3, 4)), Partition((1, 2, 3), (1, 2, 3), 1))
     asked = (
         DirectoryAssignment(UUID(int=4), 0, directory(4)),

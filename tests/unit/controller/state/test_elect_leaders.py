@@ -49,7 +49,7 @@ def test_an_unclean_election_is_for_partitions_without_a_leader() -> None:
     assert elect(nobody, UNCLEAN)[0] == ["ELIGIBLE_LEADERS_NOT_AVAILABLE"]
 
 
-def test_an_unknown_partition_is_told() -> None:
+def test_an_unknown_partition_is_reported() -> None:
     assert elect(cluster(), PREFERRED)[0] == ["UNKNOWN_TOPIC_OR_PARTITION"]
 
 

@@ -182,7 +182,7 @@ def test_one_read_over_a_hole_ends_before_it() -> None:
 
 
 @pytest.mark.invariant("S3")
-def test_damage_told_by_others_ends_what_is_served() -> None:
+def test_damage_reported_by_others_ends_what_is_served() -> None:
     """As the scrubber finds it: a checksum is wrong, which a read does not see."""
     on = disk()
     records = written(on)

@@ -86,7 +86,7 @@ def test_a_failed_sync_is_final_and_moves_no_recovery_point(what: str) -> None:
 
 
 @pytest.mark.invariant("S8")
-def test_a_failed_sync_in_a_thread_is_told_to_the_log() -> None:
+def test_a_failed_sync_in_a_thread_is_reported_to_the_log() -> None:
     on = disk()
     log = opened(on)
     log.append_as_leader(batch([b"one"]), 1, 0)

@@ -147,7 +147,7 @@ def test_a_coordinator_that_is_not_there_yet_is_waited_for(monkeypatch: pytest.M
     asyncio.run(run())
 
 
-def test_what_no_retry_helps_is_told_at_once() -> None:
+def test_what_no_retry_helps_is_reported_at_once() -> None:
     refused = FindCoordinatorResponse(
         coordinators=[
             Coordinator(key="t", node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message="no")

@@ -101,7 +101,7 @@ async def test_a_peer_that_takes_its_time_to_answer_is_reached() -> None:
         await server.stop(None)
 
 
-async def test_a_name_that_nobody_knows_is_told_from_a_peer_that_is_away() -> None:
+async def test_a_name_that_nobody_knows_is_distinguished_from_a_peer_that_is_away() -> None:
     for address, unknown in ((UNKNOWN, True), (f"127.0.0.1:{free_ports(1)[0]}", False)):
         channel = open_channel(address)
         call: Any = channel.unary_unary("/any/method")

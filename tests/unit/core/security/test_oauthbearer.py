@@ -182,7 +182,7 @@ def test_a_token_brings_no_key_of_its_own(header: str) -> None:
         check_token(signed(**{header: "https://attacker"}), KEYS, RULES, NOW_MS)
 
 
-def test_keys_that_are_not_known_are_told_apart_from_wrong_signatures() -> None:
+def test_keys_that_are_not_known_are_distinguished_from_wrong_signatures() -> None:
     for kid in ("new", "for encryption", "x" * KEY_ID_MAX):
         with pytest.raises(UnknownKeyError) as raised:
             check_token(signed(key=OTHER_KEY, kid=kid), KEYS, RULES, NOW_MS)

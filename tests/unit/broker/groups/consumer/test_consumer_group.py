@@ -188,7 +188,7 @@ def test_a_failover_starts_all_deadlines_anew() -> None:
     assert len(driver.log) == written, "nobody moves for a failover"
 
 
-def test_leaving_tells_the_epoch_back_and_frees_everything() -> None:
+def test_leaving_returns_the_epoch_and_frees_everything() -> None:
     driver = driver_with()
     first, second = group_of(driver, 2)
     answer = second.leave()

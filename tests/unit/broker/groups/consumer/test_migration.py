@@ -237,7 +237,7 @@ def test_a_static_member_changes_its_protocol() -> None:
     assert len(again.owned) == 4
 
 
-def test_who_is_told_to_join_has_to() -> None:
+def test_who_is_asked_to_join_has_to() -> None:
     driver = driver_with(session_timeout_ms=100_000)
     old = Classic(driver)
     rounds(driver, [old], [])
