@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from rookery.broker.coordination.reply import coordinator_error
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.transactions.transaction import Markers
+from rookery.broker.transactions.unreachable import Unreachable
 from rookery.core.clock import Scheduler, Timer
 from rookery.core.errors import ErrorCode, KafkaError
 from rookery.core.event_logging import get_logger
@@ -126,6 +127,7 @@ class MarkerSender:
         self._listener = listener
         self._timeout_s = timeout_s
         self._lanes: dict[int, _Lane] = {}
+        self._unreachable = Unreachable()
         self._leaderless: dict[TopicPartition, list[_Sending]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._timers: dict[int, Timer] = {}
@@ -257,10 +259,13 @@ class MarkerSender:
         try:
             async with asyncio.timeout(None) as limit:
                 lane.limit = limit
-                return await self._peers.ask(address, WRITE_TXN_MARKERS, request, timeout_s=self._timeout_s)
+                answer = await self._peers.ask(address, WRITE_TXN_MARKERS, request, timeout_s=self._timeout_s)
+            self._unreachable.answered(leader)
+            return answer
         except (OSError, ConnectionLostError, KafkaError) as error:
             reason = "it leads none of their partitions any more" if limit.expired() else str(error)
-            _log.info("transaction.markers.not.sent", leader=leader, transactions=transactions, reason=reason)
+            if self._unreachable.is_news(leader, self._scheduler.time()):
+                _log.info("transaction.markers.not.sent", leader=leader, transactions=transactions, reason=reason)
         except Exception as error:
             _log.exception("transaction.markers.failed", error, leader=leader, transactions=transactions)
         finally:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rookery.broker.coordination.internal_topic import partition_for
 from rookery.broker.handlers.ports import ClusterPort
 from rookery.broker.server.request_metrics import QUANTILES, Times
+from rookery.broker.transactions.unreachable import Unreachable
 from rookery.core.errors import ErrorCode, KafkaError, error_for
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Endpoint
@@ -173,6 +174,7 @@ class Verification(Service):
         self._retry_s_max = retry_ms_max / 1000
         self._timeout_s = timeout_s
         self._queues: dict[int, _Queue] = {}
+        self._unreachable = Unreachable()
         self.failures = 0
         """Partitions that were not confirmed."""
         self._times = Times()
@@ -273,14 +275,16 @@ class Verification(Service):
                 at_least=BROKERS_FROM,
             )
         except (OSError, ConnectionLostError, KafkaError, WireError) as error:
-            _log.warning(
-                "transaction.verification.failed", coordinator=broker, transactions=len(asked), reason=str(error)
-            )
+            if self._unreachable.is_news(broker, asyncio.get_running_loop().time()):
+                _log.warning(
+                    "transaction.verification.failed", coordinator=broker, transactions=len(asked), reason=str(error)
+                )
             _refuse(questions, _E.NETWORK_EXCEPTION)
             return
         except BaseException:
             _refuse(questions, _E.NETWORK_EXCEPTION)
             raise
+        self._unreachable.answered(broker)
         _settle(questions, answer)
 
 

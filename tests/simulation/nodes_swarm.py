@@ -83,6 +83,8 @@ class TransactionPlan:
     """Partitions of a topic that is deleted and made again, in which transactions have records, too."""
     strikes: float = 0.0
     """How often who coordinates or leads is killed between two steps of a transaction."""
+    each_step: bool = False
+    """Instead of that: who coordinates, and who leads, is killed after each step once."""
     slow_answers: float = 0.0
     """How often a leader gets the coordinator's answer about a transaction late."""
     old_markers: float = 0.0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.core.errors import ErrorCode
 from rookery.core.net.connection import Connection
+from rookery.core.testing.control import NO_PROCESS
 from rookery.core.testing.hosts import HostNetwork
 from rookery.core.wire.apis.add_offsets_to_txn import ADD_OFFSETS_TO_TXN, AddOffsetsToTxnRequest
 from rookery.core.wire.apis.add_partitions_to_txn import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 GROUP, TRANSACTION = 0, 1
 """Kinds of coordinators."""
+OF_GROUPS = ("AddOffsetsToTxn", "TxnOffsetCommit")
 BUMPING = 2
 ATTEMPTS = 40
 _E = ErrorCode
@@ -212,11 +214,32 @@ class Instance(Coordinated):
 
     def _between(self, step: str, place: Place | None = None) -> None:
         """After a step, before the next: perhaps who coordinates, or leads `place`, is killed."""
+        if self.plan.each_step:
+            self._strike_once(step, place)
+            return
         if not self.plan.strikes or self.rng.random() >= self.plan.strikes:
             return
         found = self.leader(place) if place is not None and self.rng.random() < 0.5 else None
         coordinator = self._coordinators.get((TRANSACTION, self.id), -1)
         self.world.strike(coordinator if found is None else found[0], step)
+
+    def _strike_once(self, step: str, place: Place | None) -> None:
+        """While all nodes run: whoever has not been killed after this step yet. It comes back soon."""
+        world = self.world
+        if not all(node.up for node in world.nodes.values()):
+            return
+        found = self.leader(place) if place is not None else None
+        roles = {"coordinator": self._coordinators.get((TRANSACTION, self.id), -1)}
+        if found is not None:
+            roles["leader"] = found[0]
+        if step in OF_GROUPS:
+            roles["coordinator of the group"] = self._coordinators.get((GROUP, self.load.group), -1)
+        for role, number in roles.items():
+            what = f"{step}: {role} killed"
+            if what not in world.oracles.counts and world.strike(number, step):
+                world.oracles.count(what)
+                world.loop.call_later(0.3 + self.rng.random(), world.nodes[number].start, context=NO_PROCESS)
+                return
 
     async def init(self, *, known: bool = False) -> None:
         """Become the producer with this transactional id; `known` says who it was before."""
@@ -383,6 +406,7 @@ class Instance(Coordinated):
                 transactional_id=self.id, producer_id=self.producer_id, producer_epoch=self.epoch, group_id=group
             )
             await self._transact(ADD_OFFSETS_TO_TXN, 3, adding, lambda each: int(each.error_code))
+            self._between("AddOffsetsToTxn")
         asked = TxnOffsetCommitRequestPartition(partition_index=place.index, committed_offset=offset)
         request = TxnOffsetCommitRequest(
             transactional_id=self.id,

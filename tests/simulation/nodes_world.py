@@ -260,13 +260,15 @@ class World:
             node.kill()
             raise Killed
 
-    def strike(self, number: int, when: str) -> None:
-        """Kill a node between two steps of somebody else."""
+    def strike(self, number: int, when: str) -> bool:
+        """Kill a node between two steps of somebody else, if it may be."""
         node = self.nodes.get(number)
-        if node is not None and node.up and not self.calm and self.may_fail(node) and self.may_kill(node):
-            self.trace("strikes", number, when)
-            self.oracles.count("killed between steps")
-            self.loop.call_soon(node.kill, context=NO_PROCESS)
+        if node is None or not node.up or self.calm or not self.may_fail(node) or not self.may_kill(node):
+            return False
+        self.trace("strikes", number, when)
+        self.oracles.count("killed between steps")
+        self.loop.call_soon(node.kill, context=NO_PROCESS)
+        return True
 
     def _loses_reply(self, path: str) -> bool:
         point = "/" + path.rpartition("/")[2]

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.simulation.nodes_kinds import EPOCHS, draw_transactions
 from tests.simulation.nodes_mutants import BY_NAME, MUTANTS
 from tests.simulation.nodes_run import Simulation, run
 from tests.simulation.nodes_swarm import VOTER_WORK, draw, draw_voter_work
@@ -23,6 +25,18 @@ FIRST_SEED = 1
 VOTER_SEEDS = range(7, 19)
 """Run in turn until all that is done to voters has been done."""
 TRANSACTION_SEEDS = (1, 2)
+STRUCK_SEEDS = (2, 3, 1)
+STEPS = {
+    "InitProducerId": ("coordinator",),
+    "Produce": ("coordinator", "leader"),
+    "TxnOffsetCommit": ("coordinator", "coordinator of the group"),
+    "EndTxn": ("coordinator", "leader"),
+}
+"""Of transactions, and who is killed after each."""
+OLD_STEPS = STEPS | {
+    "AddPartitionsToTxn": ("coordinator", "leader"),
+    "AddOffsetsToTxn": ("coordinator", "coordinator of the group"),
+}
 CONSUMER_SEEDS = (1, 2)
 CLIENT_SEEDS = (1, 4, 7)
 OTHERS = 40
@@ -66,6 +80,32 @@ def test_no_seed_breaks_a_transaction() -> None:
     assert counts["commits"] > 20, "too little to show anything"
     assert counts["aborts"] > 4
     assert counts["history: committed"] > 20
+
+
+@pytest.mark.invariant("T7", "T8", "T9", "T10", "T11")
+@pytest.mark.parametrize(("version", "seconds", "steps"), [(1, 30.0, OLD_STEPS), (2, 20.0, STEPS)])
+def test_nodes_are_killed_between_every_two_steps_of_a_transaction(
+    version: int, seconds: float, steps: dict[str, tuple[str, ...]]
+) -> None:
+    """After each step of a client its coordinator is killed once, and once who leads what it has written to. The first
+    seed is mostly enough for all of them."""
+    left = {f"{step}: {role} killed" for step, roles in steps.items() for role in roles}
+    for seed in STRUCK_SEEDS:
+        swarm = draw_transactions(seed)
+        assert swarm.transactions is not None
+        swarm.duration_s, swarm.fault_s, swarm.work_s, swarm.points = seconds, 1e9, 1e9, {}
+        swarm.session_ms, swarm.heartbeat_ms, swarm.lag_ms = 1500, 250, 2000
+        swarm.split, swarm.brokers_more = False, 0
+        swarm.transactions = replace(
+            swarm.transactions, writers=1, processors=1, partitions=2, old=float(version == 1), repeats=0.1,
+            pause_s=0.1, each_step=True, last_epoch=EPOCHS,
+        )  # fmt: skip
+        counts = Simulation(seed, swarm).run().counts
+        assert counts["history: committed"] > 10, "too little to show anything"
+        left -= counts.keys()
+        if not left:
+            break
+    assert left == set(), "not struck in any seed"
 
 
 @pytest.mark.invariant("G1", "G2", "G3", "G4", "G13", "G15", "G16")

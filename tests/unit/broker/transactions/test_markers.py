@@ -1,6 +1,7 @@
 """Markers on their way: by leader, again where they have to be, and no longer than they are ours to send."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from random import Random
 from types import SimpleNamespace
@@ -289,6 +290,27 @@ async def test_a_broker_that_is_not_known_is_looked_up_again(rig: Rig) -> None:
 
 
 @pytest.mark.invariant("T7")
+async def test_a_leader_that_cannot_be_asked_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """However often it is tried; when it has answered, the next failure is logged again."""
+
+    async def fails(attempts: int) -> None:
+        rig.answer = lambda host, partition: ConnectionLostError("gone")
+        before, completed = len(rig.asked), len(rig.completed)
+        rig.send(A)
+        await until(lambda: len(rig.asked) > before + attempts)
+        rig.answer = lambda host, partition: E.NONE
+        await until(lambda: len(rig.completed) > completed)
+
+    def logged() -> int:
+        return sum("transaction.markers.not.sent" in record.getMessage() for record in caplog.records)
+
+    with caplog.at_level(logging.INFO):
+        await fails(attempts=3)
+        assert logged() == 1
+        await fails(attempts=3)
+        assert logged() == 2
+
+
 async def test_a_lost_shard_sends_nothing_more(rig: Rig) -> None:
     rig.answer = lambda host, partition: E.NOT_ENOUGH_REPLICAS
     rig.send(A)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rookery.broker.coordination.internal_topic import partition_for
+from rookery.broker.transactions import unreachable
 from rookery.broker.transactions.verification import (
     STATE_TOPIC,
     Codes,
@@ -224,6 +225,27 @@ async def test_no_answer_is_never_a_yes(rig: Rig, failure: Exception) -> None:
     assert await rig.ask(A) == {A: E.NETWORK_EXCEPTION}
     rig.coordinator.leave_out = False
     assert await rig.ask(A) == {}, "and the next question is asked"
+
+
+async def test_a_coordinator_that_cannot_be_asked_is_logged_once_in_a_while(
+    rig: Rig, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its producers ask again several times a second, each of them."""
+
+    async def logged(times: int) -> list[str]:
+        caplog.clear()
+        for _ in range(times):
+            await rig.ask(A)
+        return [record.getMessage().split()[0] for record in caplog.records]
+
+    failed, refused = "transaction.verification.failed", ConnectionRefusedError("no")
+    rig.coordinator.failure = refused
+    assert await logged(times=20) == [failed]
+    rig.coordinator.failure = None
+    assert await logged(times=2) == []
+    rig.coordinator.failure = refused
+    monkeypatch.setattr(unreachable, "REPORT_AGAIN_S", 0.0)
+    assert await logged(times=3) == [failed, failed, failed], "it has answered, then the time between reports is over"
 
 
 async def test_a_coordinator_that_stays_silent_is_given_up(rig: Rig) -> None:
