@@ -73,21 +73,22 @@ class Columns:
         self._headers = [header for header, _ in sections]
         self._data = b"".join([*(section for _, section in sections), bytes(PADDING)])
         try:
-            begins, ends = _find(self._data, sections)
-            self.rows = len(begins)
-            self._read(_numbers(begins, _I64), _numbers(ends, _I64))
+            bounds = array("q", _find(self._data, sections))
+            self.rows = len(bounds) - 1
+            self._read(_numbers(bounds, _I64))
         except IndexError:
             raise WireError("a field of a record ends after the records") from None
 
-    def _read(self, begins: pa.Array, ends: pa.Array) -> None:
+    def _read(self, bounds: pa.Array) -> None:
         data = byte_array(self._data)
+        _, begins = read_varints(data, bounds[:-1])  # behind the length, which has been followed
         self._times, at = read_varints(data, pc.add(begins, _ATTRIBUTES))  # a byte without meaning
         self._deltas, at = read_varints(data, at)
         lengths, at = read_varints(data, at)
         self._keys = _Bounds(at, lengths)
         lengths, at = read_varints(data, self._keys.end)
         self._values = _Bounds(at, lengths)
-        if not pc.all(pc.less(self._values.end, ends)).as_py():
+        if not pc.all(pc.less(self._values.end, bounds[1:])).as_py():
             raise WireError("a record has fields that end after it")
         self.have_headers = pc.max(pc.take(data, self._values.end)).as_py() > 0
 
@@ -158,32 +159,37 @@ def _every_second(rows: int) -> pa.Array:
     return pa.array(range(0, 2 * rows, 2), pa.int32())
 
 
-def _find(data: bytes, sections: Sequence[Section]) -> tuple["array[int]", "array[int]"]:
-    """Begin of each record, after its length, and its end."""
-    begins, ends = array("q"), array("q")
-    pos = 0
+def _find(data: bytes, sections: Sequence[Section]) -> list[int]:
+    """Where each record begins, with its length, and where the last one ends."""
+    starts: list[int] = []
+    pos = end = 0
     for header, section in sections:
-        end = pos + len(section)
-        pos = _step(data, pos, header.record_count, begins, ends)
+        end += len(section)
+        pos = _step(data, pos, header.record_count, starts)
         if pos != end:
             raise WireError(f"{header.record_count} records end at byte {pos} instead of {end}")
-    return begins, ends
+    starts.append(pos)
+    return starts
 
 
-def _step(data: bytes, pos: int, count: int, begins: "array[int]", ends: "array[int]") -> int:
+_STEPS = [2 + ((byte & 0x7F) >> 1) for byte in range(0x100)]
+"""By the first byte of a length of two bytes: how far they and what this byte counts reach."""
+
+
+def _step(data: bytes, pos: int, count: int, starts: list[int]) -> int:
     """Flat, since it runs once per record."""
     for _ in range(count):
-        size = data[pos]
-        pos += 1
-        if size >= 0x80:
-            more = data[pos]
-            pos += 1
-            size += (more << 7) - 0x80
-            if more >= 0x80:
-                size, pos = _long_size(data, pos - 2)
-        begins.append(pos)
-        pos += size >> 1
-        ends.append(pos)
+        starts.append(pos)
+        first = data[pos]
+        if first < 0x80:
+            pos += 1 + (first >> 1)
+            continue
+        second = data[pos + 1]
+        if second < 0x80:
+            pos += _STEPS[first] + (second << 6)
+        else:
+            size, pos = _long_size(data, pos)
+            pos += size >> 1
     return pos
 
 
