@@ -144,7 +144,7 @@ class ControllerClient:
                 last = error
                 self._ask_instead_of(address, next(self._bootstrap))
             else:
-                if found.leader.id == found.leader.told_by:
+                if found.leader.id == found.leader.reported_by:
                     return _quorum_view(found)
                 self._ask_instead_of(address, found.leader.endpoint or next(self._bootstrap))
             await asyncio.sleep(min(PAUSE_S[0], max(0.0, deadline - loop.time())))
@@ -266,7 +266,7 @@ def _quorum_replica(replica: raft_pb2.Replica) -> QuorumReplica:
 def _fail(answer: asyncio.Future[ErrorCode], error: KafkaError) -> None:
     if not answer.done():
         answer.set_exception(error)
-        answer.exception()  # whoever waits sees it; who was cancelled need not
+        answer.exception()  # callers that wait see it; those that were cancelled need not
 
 
 def _refused(error: grpc.aio.AioRpcError) -> KafkaError:

@@ -152,7 +152,7 @@ async def _opened(
         raise PageError(f"{url}: {error or 'no answer in time'}") from error
     finally:
         writer.close()
-        with suppress(OSError, TimeoutError):  # TLS says goodbye; a node that does not answer it is left
+        with suppress(OSError, TimeoutError):  # TLS waits for the closing alert; a node that does not send it is left
             async with asyncio.timeout(CLOSE_S):
                 await writer.wait_closed()
 

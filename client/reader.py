@@ -1,4 +1,4 @@
-"""Reads partitions: offsets for times, single fetches, and a partition from an offset on, whoever leads it."""
+"""Reads partitions: offsets for times, single fetches, and a partition from an offset on, through changes of leader."""
 
 import asyncio
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """Who may call the control plane: the right cluster, a version both speak, and, with TLS, the right certificate.
 
-With mutual TLS a node's certificate carries its id as a subject alternative name (DNS) ``node-<id>``; calls in that
-node's name are accepted from no other certificate. A certificate with the name ``admin`` may change the quorum from
-outside. A certificate without such a name belongs to a user and may only read.
+With mutual TLS a node's certificate carries its id as a subject alternative name (DNS) ``node-<id>``; calls made in
+that node's name are taken from no other certificate. A certificate with the name ``admin`` may change the
+quorum from outside. A certificate without such a name belongs to a user and may only look.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class Access:
             await _deny(context, f"names {NODE_NAME.format(node_id)!r}, for which it speaks")
 
     async def check_admin(self, context: Context) -> None:
-        """The caller may change the quorum: a node, or a caller with an administrator's certificate."""
+        """The caller may change the quorum: a node, or somebody with an administrator's certificate."""
         if self._knows_callers(context):
             prefix = NODE_NAME.format("")
             names = certificate_names(context)

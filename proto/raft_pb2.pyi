@@ -22,16 +22,16 @@ class Caller(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., version: _Optional[int] = ..., node_id: _Optional[int] = ..., directory_id: _Optional[bytes] = ..., to_id: _Optional[int] = ...) -> None: ...
 
 class Leader(_message.Message):
-    __slots__ = ("id", "epoch", "endpoint", "told_by")
+    __slots__ = ("id", "epoch", "endpoint", "reported_by")
     ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
-    TOLD_BY_FIELD_NUMBER: _ClassVar[int]
+    REPORTED_BY_FIELD_NUMBER: _ClassVar[int]
     id: int
     epoch: int
     endpoint: str
-    told_by: int
-    def __init__(self, id: _Optional[int] = ..., epoch: _Optional[int] = ..., endpoint: _Optional[str] = ..., told_by: _Optional[int] = ...) -> None: ...
+    reported_by: int
+    def __init__(self, id: _Optional[int] = ..., epoch: _Optional[int] = ..., endpoint: _Optional[str] = ..., reported_by: _Optional[int] = ...) -> None: ...
 
 class LogPosition(_message.Message):
     __slots__ = ("offset", "epoch")

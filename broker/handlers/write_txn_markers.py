@@ -39,7 +39,7 @@ _AS_LEADER = {
     _E.FENCED_LEADER_EPOCH: _E.NOT_LEADER_OR_FOLLOWER,
     _E.UNKNOWN_LEADER_EPOCH: _E.NOT_LEADER_OR_FOLLOWER,
 }
-"""The coordinator of a transaction sends again to whoever leads then; it does not know what a group's coordinator
+"""The coordinator of a transaction sends again to the leader of then; it does not know what a group's coordinator
 says."""
 
 

@@ -85,7 +85,7 @@ class GroupCommit:
                 self._wake()
         except LogDirFailed as error:
             self._on_failure(error)
-        except Exception as error:  # a defect: nobody may believe that anything became durable
+        except Exception as error:  # a defect: nothing may count as durable
             unknown = OSError(errno.EIO, repr(error))
             self._on_failure(LogDirFailed("flushing", self._dir.path, unknown))
         finally:

@@ -313,7 +313,7 @@ class PartitionLog:
         try:
             base_offset = log.append_one_as_leader(batch, header, leader_epoch, now_ms)
             if header.producer_id == NONE and log.segments[-1] is active:
-                self.store.state.end_offset = log.end_offset  # nobody has to be remembered
+                self.store.state.end_offset = log.end_offset  # no producer has to be remembered
             else:
                 stored = BatchHeader._make((base_offset, header[1], leader_epoch, *header[3:]))
                 self._applied(batch, [(0, stored)], active, now_ms)

@@ -336,7 +336,7 @@ class Replicas(Service):
                 await log_dirs.adopt(place, topic_id)
             return log_dirs.partitions.get(place)  # unless its directory failed meanwhile
         if place in log_dirs.dir_of:
-            return None  # its directory is offline, or nobody else has what it lost
+            return None  # its directory is offline, or no other replica has what it lost
         if not self._may_begin(key, place, wanted):
             return None
         return await log_dirs.create(place, topic_id)

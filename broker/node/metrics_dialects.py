@@ -65,7 +65,7 @@ class Rate:
         while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_WINDOW_S:
             self._seen.popleft()
         (then, before), last = self._seen[0], self._seen[-1][0]
-        if now - last >= 1.0:  # however often somebody asks, what is remembered is bounded
+        if now - last >= 1.0:  # however often it is read, what is remembered is bounded
             self._seen.append((now, total))
         return (total - before) / (now - then) if now > then else 0.0
 

@@ -51,7 +51,7 @@ class FlightRecorder(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._take(record)
-        except Exception:  # whoever logs goes on
+        except Exception:  # the code that logs goes on
             self.handleError(record)
 
     def _take(self, record: logging.LogRecord) -> None:

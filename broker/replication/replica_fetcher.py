@@ -510,7 +510,7 @@ class ReplicaFetcher:
         if connection is None:
             self._retry_later(key, partition, "the connection is lost")
             return
-        # not for ever: if no answer comes, the next fetch finds out that nobody is there
+        # not for ever: if no answer comes, the next fetch finds out that the leader is gone
         patience_s = self._settings.request_timeout_ms / 1000
         self._suspend(key, _Suspension(until=self._clock.monotonic() + patience_s))
         place = partition.topic_partition

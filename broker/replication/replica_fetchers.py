@@ -54,7 +54,7 @@ class ReplicaFetchers(Service):
             try:
                 await asyncio.Event().wait()
             finally:
-                self._group = None  # the metadata log may go on: nobody is followed any more
+                self._group = None  # the metadata log may go on: no leader is followed any more
 
     def follow(self, partition: Followed, leader: Leader) -> None:
         """Let a partition follow a leader from where it is; it leaves the one it followed before."""

@@ -55,7 +55,7 @@ left."""
 SLOWEST_BYTES_PER_S = 64 * 1024
 """A client that sends or takes large messages gets at least the time this rate needs."""
 SLOW_S = 1.0
-"""A sender that is further behind the slowest rate loses its memory when somebody else needs it."""
+"""A sender that is further behind the slowest rate loses its memory when another connection needs it."""
 
 
 class Transport(Protocol):
@@ -387,7 +387,7 @@ class Connection(asyncio.BufferedProtocol):
             response = self._charge(awaited.call, awaited.request_size, response, seconds)
         try:
             awaited.ready(response)
-        except Exception as unwritable:  # whoever completed it has others to answer too
+        except Exception as unwritable:  # the code that completed it has others to answer, too
             self._broken(awaited.call, unwritable)
             return
         self._behind += awaited.size

@@ -166,7 +166,7 @@ class TransactionsState:
         """For how many milliseconds it has been decided how the transaction ends. For a known id only."""
         return now.wall_ms - self.transactions[transactional_id].updated_ms
 
-    # --- what nobody asks for ---------------------------------------------------------------------------------
+    # --- timeouts, expiry -------------------------------------------------------------------------------------
 
     def markers_written(self, markers: Markers, now: Instant) -> Step:
         """Nothing, if the transaction has gone on since, or another coordinator has sent them."""

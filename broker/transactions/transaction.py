@@ -33,7 +33,7 @@ BUMPING = 2
 """The transaction version from which on the end of a transaction raises the epoch."""
 
 NewId = Callable[[], int]
-"""A producer id that nobody has. Raises CoordinatorLoadInProgressError while there is none at hand."""
+"""An unused producer id. Raises CoordinatorLoadInProgressError while there is none at hand."""
 
 
 class State(IntEnum):
@@ -234,7 +234,7 @@ class Transaction:
             return Producer(self.next_producer_id, 0)
         return self.producer
 
-    # --- what nobody asks for ---------------------------------------------------------------------------------
+    # --- what the coordinator does by itself ------------------------------------------------------------------
 
     def fence(self, new_id: NewId, version: int, now_ms: int) -> "Transaction":
         """Abort an open transaction in an epoch above that of its producer, who is shut out by it."""

@@ -238,7 +238,7 @@ class Controllers:
                 "Apache Kafka have none: `rookery quorum status --bootstrap` asks brokers"
             )
         leader = found.leader
-        if leader.id not in (-1, leader.told_by) and leader.endpoint:
+        if leader.id not in (-1, leader.reported_by) and leader.endpoint:
             with suppress(grpc.aio.AioRpcError):  # if the leader has just died, the first answer is the best
                 found = await self.stub(leader.endpoint).DescribeQuorum(pb.DescribeQuorumRequest(), timeout=CALL_S)
         return found

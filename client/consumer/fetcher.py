@@ -118,7 +118,7 @@ class Fetcher:
                 return
             unvalidated = self._fetches.unvalidated
             wanted, waiting = self._fetches.plan(node_id, self._metadata.leader, now)
-            if self._fetches.unvalidated > unvalidated:  # once for each: whoever looks them up has pauses of its own
+            if self._fetches.unvalidated > unvalidated:  # once for each: their task has pauses of its own
                 self._on_unvalidated()
             node = self._metadata.node(node_id)
             if not wanted or node is None:

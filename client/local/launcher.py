@@ -107,7 +107,7 @@ def _bring_up(
     try:
         for plan in dead:
             running[plan.id] = _start(shape, plan, overrides, security)
-    finally:  # also when interrupted: what was started can be stopped by whoever reads the file
+    finally:  # also when interrupted: what was started can be stopped by what reads the file
         cluster = ClusterFile(
             cluster_id=shape.cluster_id,
             bootstrap=shape.bootstrap,

@@ -149,7 +149,7 @@ class Producer(TransactionCalls):
                 async with asyncio.timeout(limit_s):
                     await self._finish(sender)
             except (TimeoutError, KafkaError):
-                pass  # what is left fails below, and whoever waits for it is given the reason
+                pass  # what is left fails below, and calls that wait for it get the reason
             finally:
                 await sender.close(ClosedError("the producer was closed before the record was acknowledged"))
                 await self._session.close()
@@ -196,7 +196,7 @@ class Producer(TransactionCalls):
         `await` the result for the place of the record. `on_delivery(metadata, error)` is called once in the loop. A
         call that is cancelled has not sent the record.
         """
-        if self._give_way:  # before the record is in the buffer: whoever is cancelled here did not send it
+        if self._give_way:  # before the record is in the buffer: a call that is cancelled here did not send it
             self._give_way = False
             await asyncio.sleep(0)
         sender, routes = self._sender, self._routes

@@ -330,7 +330,7 @@ class Sender:
         finally:
             if (size, turn) in self._room:
                 self._room.remove((size, turn))
-            self.kick()  # whoever is next may need less
+            self.kick()  # the next one may need less
 
     def _give_room(self) -> None:
         """One after the other: each must add its record before the next may look."""

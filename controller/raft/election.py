@@ -64,8 +64,8 @@ def would_vote(replica: Replica, request: VoteRequest) -> bool:
     reporting it to each other, each just before its own timeout ends.
     """
     role = replica.role
-    in_office = isinstance(role, Leader) or (isinstance(role, Follower) and role.answered)
-    return not in_office and is_up_to_date(replica, request)
+    has_leader = isinstance(role, Leader) or (isinstance(role, Follower) and role.answered)
+    return not has_leader and is_up_to_date(replica, request)
 
 
 def vote(replica: Replica, request: VoteRequest, now_ms: float) -> bool:

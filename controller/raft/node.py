@@ -164,7 +164,7 @@ class RaftNode(Service):
             id=replica.leader_id,
             epoch=replica.epoch,
             endpoint=replica.leader_endpoint,
-            told_by=self.settings.node_id,
+            reported_by=self.settings.node_id,
         )
 
     def describe_core(self) -> QuorumDescription | None:

@@ -151,7 +151,7 @@ class RaftStorage:
     def install(self, snapshot: SnapshotId) -> VoterSet:
         """Make a download a snapshot; `restart_at` must follow. Blocks; for a thread."""
         voters = self.snapshots.install(snapshot)
-        self.save_committed(0)  # the log is about to go: from here on the snapshot vouches for all below its end
+        self.save_committed(0)  # the log is about to go: from here on the snapshot holds all below its end
         return voters
 
     def restart_at(self, snapshot: SnapshotId, now_ms: int) -> None:

@@ -166,7 +166,7 @@ def leader_message(response: m.Response) -> pb.Leader:
         id=response.leader_id,
         epoch=response.epoch,
         endpoint=response.leader_endpoint,
-        told_by=response.sender,
+        reported_by=response.sender,
     )
 
 
@@ -182,7 +182,7 @@ def vote_response(response: m.VoteResponse) -> pb.VoteResponse:
 def read_vote_response(request: m.VoteRequest, response: pb.VoteResponse) -> m.VoteResponse:
     leader = response.leader
     return m.VoteResponse(
-        leader.told_by,
+        leader.reported_by,
         request.correlation,
         leader.epoch,
         leader.id,
@@ -203,7 +203,7 @@ def read_begin_response(
 ) -> m.BeginEpochResponse:
     leader = response.leader
     return m.BeginEpochResponse(
-        leader.told_by,
+        leader.reported_by,
         request.correlation,
         leader.epoch,
         leader.id,
@@ -219,7 +219,7 @@ def end_response(response: m.EndEpochResponse) -> pb.EndEpochResponse:
 def read_end_response(request: m.EndEpochRequest, response: pb.EndEpochResponse) -> m.EndEpochResponse:
     leader = response.leader
     return m.EndEpochResponse(
-        leader.told_by,
+        leader.reported_by,
         request.correlation,
         leader.epoch,
         leader.id,
@@ -247,7 +247,7 @@ def read_fetch_response(request: m.FetchRequest, response: pb.FetchResponse) -> 
     diverging = m.EpochEnd(response.diverging.epoch, response.diverging.offset)
     snapshot = m.SnapshotId(response.snapshot.offset, response.snapshot.epoch)
     return m.FetchResponse(
-        leader.told_by,
+        leader.reported_by,
         request.correlation,
         leader.epoch,
         leader.id,
@@ -286,7 +286,7 @@ def read_snapshot_pieces(
         raise ValueError("the stream of a snapshot ended without a message")
     first = pieces[0]
     return m.FetchSnapshotResponse(
-        first.leader.told_by,
+        first.leader.reported_by,
         request.correlation,
         first.leader.epoch,
         first.leader.id,

@@ -31,7 +31,7 @@ FETCH_BYTES_MIN = 64 << 10
 CHANNELS_MAX = 64
 T = TypeVar("T")
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
-"""Starts a task in somebody's task group."""
+"""Starts a task in the owner's task group."""
 
 
 class Inbox(Protocol):

@@ -172,7 +172,7 @@ class Option(Generic[T_co]):
     synonyms: tuple[str, ...] = ()
     """Other keys that set the same thing, most important first (for topic options: the broker's keys)."""
     nullable: bool = False
-    """Kafka's default is null: while nobody sets the option, tools are shown no value."""
+    """Kafka's default is null: while the option is not set, tools are shown no value."""
 
     def parse(self, text: str) -> T_co:
         try:

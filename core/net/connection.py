@@ -152,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
             self._authenticated.clear()
             try:
                 await authenticate()  # sets up the next renewal
-            except Exception as error:  # of whoever gives out tokens, too
+            except Exception as error:  # of the function that gives tokens, too
                 self._failure = self._failure or error
                 self.close()
             finally:

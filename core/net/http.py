@@ -163,7 +163,7 @@ class HttpServer(Service):
                 if stream is not None:
                     await self._stream(writer, stream)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
-            writer.transport.abort()  # the peer was too slow or went away; nobody is left to answer
+            writer.transport.abort()  # the peer was too slow or went away; there is no answer to send
         finally:
             self._open -= 1
             self._slow.pop(writer, None)

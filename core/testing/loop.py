@@ -190,7 +190,7 @@ class ProcessLoop(asyncio.SelectorEventLoop):
                     continue
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 waited_for = task._fut_waiter  # type: ignore[attr-defined]
-                if waited_for is not None:  # nobody is left to get its failure
+                if waited_for is not None:  # its failure has no receiver any more
                     waited_for.add_done_callback(_ignore_outcome, context=Context())
                 _close_coroutine(task.get_coro())
 

@@ -24,6 +24,16 @@ def test_functions_named_beside_a_file_are_in_it(page: Path) -> None:
     assert [name for path, name in named if f"def {name}(" not in (page.parent / path).read_text()] == []
 
 
+def test_each_question_where_something_is_has_at_most_two_files() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = page.split("\n## Where is ...?\n")[1].split("\n## ")[0].strip().splitlines()[2:]
+    links = {row.split("|")[1].strip(): LINK.findall(row) for row in rows}
+    answers = {question: [name for name in names if not name.endswith(".md")] for question, names in links.items()}
+
+    assert len(answers) >= 20
+    assert {question: files for question, files in answers.items() if len(files) > 2} == {}
+
+
 FOLDERS = ("broker", "client", "controller", "core", "deploy", "docs", "proto", "testing", "tests")
 PATH = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+)`")
 MODULE = re.compile(r"`(?:[\w./-]*/)?(\w+\.py)`")

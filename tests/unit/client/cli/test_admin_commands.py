@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from rookery.client.cli.__main__ import main
+from rookery.sync import Admin
 from rookery.sync import Producer as OwnProducer
 from rookery.testing import Cluster
 
@@ -324,6 +325,18 @@ def test_offsets_are_exported_and_imported(cluster: Cluster, rookery: Command, t
 
 
 # --- cluster ------------------------------------------------------------------------------------------------
+
+
+def test_status_names_the_active_controller_whichever_broker_answers(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        leader = admin.describe_quorum().leader_id
+    for address in cluster.bootstrap.split(","):
+        capsys.readouterr()
+        assert main(["cluster", "status", "-o", "json", "--bootstrap", address]) == 0
+        (report,) = json.loads(capsys.readouterr().out)
+        assert report["controller"] == leader
 
 
 def test_the_cluster_is_described_and_health_is_an_exit_code(cluster: Cluster, rookery: Command, topic: str) -> None:

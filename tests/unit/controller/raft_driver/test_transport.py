@@ -42,7 +42,7 @@ class SlowLeader:
         self.cut = 0
 
     async def FetchSnapshot(self, request: pb.FetchSnapshotRequest, timeout: float) -> AsyncIterator[pb.SnapshotChunk]:
-        leader = pb.Leader(id=1, epoch=3, told_by=1)
+        leader = pb.Leader(id=1, epoch=3, reported_by=1)
         position = request.position
         try:
             for _ in range(self.arrive):
