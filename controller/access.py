@@ -2,7 +2,7 @@
 
 With mutual TLS a node's certificate carries its id as a subject alternative name (DNS) ``node-<id>``; calls made in
 that node's name are taken from no other certificate. A certificate with the name ``admin`` may change the
-quorum from outside. A certificate without such a name belongs to a user and may only look.
+quorum from outside, and read its log. A certificate without such a name belongs to a user and may only look.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import grpc.aio
 
 from rookery.core.errors import ErrorCode
 from rookery.core.metadata.features import METADATA_VERSION, RELEASE, Release
-from rookery.core.net.tls import ADMIN_NAME, NODE_NAME
+from rookery.core.net.tls import ADMIN_NAME, NODE_NAME, READER_ID
 
 Context = grpc.aio.ServicerContext[object, object]
 _NAMES = "peer_dns"
@@ -62,6 +62,11 @@ class Access:
         """The caller speaks for `node_id`: with mutual TLS its certificate must say so."""
         if self._knows_callers(context) and NODE_NAME.format(node_id) not in certificate_names(context):
             await _deny(context, f"names {NODE_NAME.format(node_id)!r}, for which it speaks")
+
+    async def check_reader(self, context: Context, node_id: int) -> None:
+        """The caller only reads: a node, or somebody with an administrator's certificate, who is none."""
+        if node_id != READER_ID or ADMIN_NAME not in certificate_names(context):
+            await self.check_node(context, node_id)
 
     async def check_admin(self, context: Context) -> None:
         """The caller may change the quorum: a node, or somebody with an administrator's certificate."""

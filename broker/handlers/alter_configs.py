@@ -10,10 +10,12 @@ from typing import Any
 from rookery.broker.handlers.authorize import ALTER_CONFIGS, check_options
 from rookery.broker.handlers.ports import ClusterPort, ControllerPort
 from rookery.broker.server.client import Call
+from rookery.broker.server.tls import check_exchange, listener_texts
 from rookery.core.config import ignored
 from rookery.core.config.consumer_groups import check_group_option
+from rookery.core.config.listeners import listeners_of
 from rookery.core.config.options import ConfigError, Settings, UpdateMode
-from rookery.core.config.security import listener_key, ssl_texts
+from rookery.core.config.security import listener_key
 from rookery.core.errors import ErrorCode, InvalidConfigError, InvalidRequestError, KafkaError
 from rookery.core.event_logging import get_logger
 from rookery.core.metadata.image import Image, ResourceType
@@ -72,18 +74,27 @@ class ConfigChanges:
 
     async def _check_stores(self, alterations: Iterable[ConfigAlteration]) -> None:
         """Key stores that this broker is to use from now on must be usable."""
-        wanted: dict[str, dict[str, str]] = {}
-        own = (one for one in alterations if one.resource_name == str(self._cluster.node_id))
-        for change in chain.from_iterable(one.changes for one in own if one.resource_type == ResourceType.BROKER):
-            found = listener_key(change.name)
-            if found is None or change.op is not ConfigOp.SET or change.value is None:
+        image, brokers, node_id = self._cluster.image, ResourceType.BROKER, str(self._cluster.node_id)
+        changes = [
+            (found, change.value)
+            for one in alterations
+            if one.resource_type == brokers and one.resource_name == node_id
+            for change in one.changes
+            if change.op is ConfigOp.SET and change.value is not None and _is_store(self._settings, change.name)
+            if (found := listener_key(change.name)) is not None
+        ]
+        if not changes:
+            return
+        now = self._settings.overlaid(image.config(brokers, ""), image.config(brokers, node_id))
+        listeners = listeners_of(now)
+        for listener in listeners.clients:
+            own = {key.option.name: text for key, text in changes if key.listener == listener.name.lower()}
+            if not own:
                 continue
-            if self._settings.table[change.name].reach is UpdateMode.PER_BROKER:
-                texts = wanted.setdefault(found.listener, ssl_texts(self._settings, found.listener))
-                texts[found.option.name] = change.value
-        for texts in wanted.values():
+            before = listener_texts(now, listener)
             try:
-                await asyncio.to_thread(_check_store, texts)
+                between = listener.name == listeners.inter_broker
+                await asyncio.to_thread(_check_store, {**before, **own}, before if between else None)
             except ConfigError as error:
                 raise InvalidRequestError(str(error)) from None
 
@@ -99,8 +110,20 @@ class ConfigChanges:
                             raise InvalidConfigError(str(error)) from None
 
 
-def _check_store(texts: Mapping[str, str]) -> None:
-    server_context(read_tls(texts))
+def _is_store(settings: Settings, name: str) -> bool:
+    return listener_key(name) is not None and settings.table[name].reach is UpdateMode.PER_BROKER
+
+
+def _check_store(texts: Mapping[str, str], before: Mapping[str, str] | None) -> None:
+    """`before` is what held for the listener between brokers."""
+    tls = read_tls(texts)
+    server_context(tls)
+    if before is not None:
+        try:
+            held = read_tls(before)
+        except ConfigError:
+            return  # its files are gone: nothing would be lost
+        check_exchange(held, tls)
 
 
 def _denied(alteration: ConfigAlteration, call: Call) -> KafkaError | None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from rookery.broker.server.authentication import AuthenticationSettings
 from rookery.broker.server.jwks import Jwks
 from rookery.broker.server.secured import Protection
-from rookery.broker.server.tls import ListenerTls, TlsReload
+from rookery.broker.server.tls import ListenerTls, TlsReload, listener_texts
 from rookery.core.clock import Clock
 from rookery.core.config import security as keys
 from rookery.core.config.listeners import Listener, Listeners
@@ -67,7 +67,10 @@ def secure(
     for listener in listeners.clients:
         if not listener.speaks_tls and not listener.speaks_sasl:
             continue
-        tls = ListenerTls(listener.name, listener_texts(settings, listener)) if listener.speaks_tls else None
+        tls = None
+        if listener.speaks_tls:
+            between = listener.name == listeners.inter_broker
+            tls = ListenerTls(listener.name, listener_texts(settings, listener), between_brokers=between)
         mechanisms = Mechanisms(settings, listener, image, cluster_id, clock)
         made[listener.name] = Protection(
             tls=tls,
@@ -81,16 +84,8 @@ def secure(
     reload = TlsReload(each.tls for each in made.values() if each.tls is not None)
     if reload.listeners:
         services.append(reload)
-    between, principal = _inter_broker(settings, listeners, made)
-    return NodeSecurity(listeners, made, between, principal, reload, services)
-
-
-def listener_texts(settings: Settings, listener: Listener) -> dict[str, str]:
-    """The ``ssl.*`` keys of a listener. With SASL only its own ``ssl.client.auth`` counts (KIP-684)."""
-    texts = ssl_texts(settings, listener.name)
-    if listener.speaks_sasl:
-        texts[keys.SSL_CLIENT_AUTH.name] = own_of_listener(settings, keys.SSL_CLIENT_AUTH, listener.name) or "none"
-    return texts
+    inter_broker, principal = _inter_broker(settings, listeners, made)
+    return NodeSecurity(listeners, made, inter_broker, principal, reload, services)
 
 
 def _rules(settings: Settings, listener: Listener) -> MappingRules:

@@ -14,9 +14,12 @@ from pathlib import Path
 
 from cryptography.x509 import load_pem_x509_certificate
 
+from rookery.core.config.listeners import Listener
+from rookery.core.config.options import ConfigError, Settings
+from rookery.core.config.security import SSL_CLIENT_AUTH, own_of_listener, ssl_texts
 from rookery.core.event_logging import get_logger
 from rookery.core.metrics import Metrics
-from rookery.core.net.tls import Tls, client_context, read_tls, server_context
+from rookery.core.net.tls import Tls, client_context, own_refusal, read_tls, server_context
 from rookery.core.service import Service
 
 LOOK_S = 10.0
@@ -29,12 +32,30 @@ Texts = Mapping[str, str]
 """The ``ssl.*`` keys as they hold for a listener."""
 
 
+def listener_texts(settings: Settings, listener: Listener) -> dict[str, str]:
+    """The ``ssl.*`` keys of a listener. With SASL only its own ``ssl.client.auth`` counts (KIP-684)."""
+    texts = ssl_texts(settings, listener.name)
+    if listener.speaks_sasl:
+        texts[SSL_CLIENT_AUTH.name] = own_of_listener(settings, SSL_CLIENT_AUTH, listener.name) or "none"
+    return texts
+
+
+def check_exchange(before: Tls, after: Tls) -> None:
+    """Stores of the listener between brokers must go on to connect brokers: those that share them. Raises ConfigError.
+    What did not connect before, as a certificate that has expired, may be exchanged for anything."""
+    refusal = own_refusal(after)
+    if refusal and not own_refusal(before):
+        reason = f"brokers with these stores would refuse each other ({refusal}); change the trust stores first"
+        raise ConfigError(_LOCATIONS[0], None, reason)
+
+
 class ListenerTls:
     """The TLS of one listener: `context` is for the next handshake."""
 
-    def __init__(self, listener: str, texts: Texts) -> None:
+    def __init__(self, listener: str, texts: Texts, *, between_brokers: bool = False) -> None:
         """Raises ConfigError for what is missing or cannot be read."""
         self.listener = listener
+        self._between_brokers = between_brokers
         self._texts = dict(texts)
         self._seen = _stamps(self._texts)
         self.tls = read_tls(self._texts)
@@ -69,6 +90,8 @@ class ListenerTls:
         seen = self._tried = _stamps(wanted)
         tls = read_tls(wanted)
         context, expires = server_context(tls), _expiry(tls)
+        if self._between_brokers:
+            check_exchange(self.tls, tls)
 
         def use() -> None:
             self._texts, self._seen = wanted, seen

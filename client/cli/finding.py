@@ -43,7 +43,7 @@ def connecting(
 ) -> tuple[str, dict[str, str]]:
     """The brokers to ask, and the client properties: of the file that was named, or of the secure cluster that is
     nearest. The file may name the brokers, too."""
-    path = command_config or (Path(environ[COMMAND_CONFIG_VARIABLE]) if environ.get(COMMAND_CONFIG_VARIABLE) else None)
+    path = command_config or _named_file(environ)
     properties = properties_of(path) if path is not None else {}
     named = given if given is not None else properties.get("bootstrap.servers")
     context = _context(environ, "bootstrap") if named is None and not environ.get(BOOTSTRAP_VARIABLE) else None
@@ -54,6 +54,27 @@ def connecting(
     asked = named is not None or environ.get(BOOTSTRAP_VARIABLE) or context
     secure = _nearest_secure(here or Path.cwd()) if path is None and not asked else None
     return bootstrap(named, environ, here), properties_of(secure) if secure is not None else properties
+
+
+def controllers_file(
+    given: str | None,
+    command_config: Path | None,
+    environ: Mapping[str, str] = os.environ,
+    here: Path | None = None,
+) -> Path | None:
+    """The client properties for controllers, found like those for brokers."""
+    path = command_config or _named_file(environ)
+    if path is not None or given is not None or environ.get(CONTROLLERS_VARIABLE):
+        return path
+    if _context(environ, "controllers") is None:
+        return _nearest_secure(here or Path.cwd())
+    secured = _context(environ, "command-config")
+    return Path(secured.addresses) if secured is not None else None
+
+
+def _named_file(environ: Mapping[str, str]) -> Path | None:
+    named = environ.get(COMMAND_CONFIG_VARIABLE)
+    return Path(named) if named else None
 
 
 def properties_of(path: Path) -> dict[str, str]:

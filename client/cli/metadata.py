@@ -9,7 +9,6 @@ from typing import Any
 
 from rookery.client.cli.common import add_output, show, table
 from rookery.client.cli.quorum import (
-    ASKING_ID,
     FETCH_BYTES,
     FETCH_S,
     Controllers,
@@ -24,6 +23,7 @@ from rookery.core.metadata.delta import LatestImage
 from rookery.core.metadata.image import Image
 from rookery.core.metadata.snapshot import state_hash
 from rookery.core.metadata_log import METADATA_LOG, SnapshotId, committed_batches, read_snapshot
+from rookery.core.net.tls import READER_ID
 from rookery.core.wire.batch import batches
 from rookery.core.wire.primitives import WireError
 from rookery.proto import raft_pb2 as pb
@@ -144,7 +144,7 @@ async def _snapshot(stub: Any, quorum: pb.DescribeQuorumResponse, position: pb.L
 
 
 def _caller(quorum: pb.DescribeQuorumResponse) -> pb.Caller:
-    return pb.Caller(cluster_id=quorum.cluster_id, version=rpc_version(quorum), node_id=ASKING_ID, to_id=-1)
+    return pb.Caller(cluster_id=quorum.cluster_id, version=rpc_version(quorum), node_id=READER_ID, to_id=-1)
 
 
 BROKERS = ("id", "epoch", "state", "rack", "endpoints", "directories")

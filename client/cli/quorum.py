@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 from rookery.client.admin import Admin
 from rookery.client.cli import finding
-from rookery.client.cli.common import add_output, show, with_admin
+from rookery.client.cli.common import add_command_config, add_output, show, with_admin
 from rookery.client.errors import CliError, NotFoundError, UnhealthyError, UsageError
 from rookery.client.local.cluster_file import SECURITY_FOLDER
 from rookery.core.config.options import ConfigError
@@ -30,9 +30,9 @@ from rookery.core.metadata.codec import RecordError, decode
 from rookery.core.metadata.features import RELEASE
 from rookery.core.metadata.records import NoOpRecord
 from rookery.core.metadata_log import METADATA_LOG, Control, read_control
-from rookery.core.net.client_properties import RENAMED
+from rookery.core.net.client_properties import tls_of
 from rookery.core.net.control import open_channel
-from rookery.core.net.tls import ADMIN_NAME, Tls, read_tls
+from rookery.core.net.tls import ADMIN_NAME, READER_ID, Tls
 from rookery.core.wire.batch import BatchHeader, batches, verify
 from rookery.core.wire.primitives import WireError
 from rookery.core.wire.records import read_records
@@ -41,8 +41,7 @@ from rookery.proto.raft_pb2_grpc import RaftStub
 
 FETCH_BYTES = 1 << 20
 FETCH_S = 5.0
-ASKING_ID = 2**31 - 1
-"""The node id under which the tool reads: no node has it."""
+_OWN_CERTIFICATE = ("ssl.keystore.", "ssl.certificate.", "ssl.key.")
 _SECRET = ("salt", "stored_key", "server_key")
 _CONTROL: dict[Control, Callable[[], Message]] = {
     Control.LEADER_CHANGE: pb.LeaderChangeRecord,
@@ -75,7 +74,7 @@ async def fetched(stub: Any, quorum: pb.DescribeQuorumResponse) -> AsyncIterator
     end = pb.LogPosition()
     while True:
         request = pb.FetchRequest(
-            caller=pb.Caller(cluster_id=quorum.cluster_id, version=rpc_version(quorum), node_id=ASKING_ID, to_id=-1),
+            caller=pb.Caller(cluster_id=quorum.cluster_id, version=rpc_version(quorum), node_id=READER_ID, to_id=-1),
             epoch=quorum.leader.epoch,
             log_end=end,
             max_bytes=FETCH_BYTES,
@@ -199,7 +198,7 @@ def add_controllers(parser: argparse.ArgumentParser) -> None:
         help=f"some controllers (${finding.CONTROLLERS_VARIABLE}, the current context, the nearest {finding.FOLDER}, "
         f"{finding.DEFAULT_CONTROLLERS})",
     )
-    parser.add_argument("--command-config", metavar="FILE", help="properties file with ssl.* keys")
+    add_command_config(parser)
 
 
 class Controllers:
@@ -258,7 +257,7 @@ def with_controllers(work: Work) -> Callable[[argparse.Namespace], int]:
         stored = getattr(arguments, "data", None)
         found = "" if stored else finding.controllers(arguments.controllers)
         addresses = [text.strip() for text in found.split(",") if text.strip()]
-        async with Controllers(addresses, _tls(arguments)) as controllers:
+        async with Controllers(addresses, None if stored else _tls(arguments)) as controllers:
             try:
                 return int(await work(controllers, arguments) or 0)
             except grpc.aio.AioRpcError as error:
@@ -268,15 +267,15 @@ def with_controllers(work: Work) -> Callable[[argparse.Namespace], int]:
 
 
 def _tls(arguments: argparse.Namespace) -> Tls | None:
-    if not arguments.command_config:
+    path = finding.controllers_file(arguments.controllers, arguments.command_config)
+    if path is None:
         return None
-    path = Path(arguments.command_config)
-    given = {RENAMED.get(key, key): value for key, value in finding.properties_of(path).items()}
+    given = finding.properties_of(path)
     own = path.parent / SECURITY_FOLDER / f"{ADMIN_NAME}.pem"
-    if own.exists() and not any(key.startswith("ssl.keystore.") for key in given):
+    if own.exists() and not any(key.startswith(_OWN_CERTIFICATE) for key in given):
         given["ssl.keystore.location"] = str(own)  # of a cluster that `rookery up --secure` made
     try:
-        return read_tls(given)
+        return tls_of(given)
     except ConfigError as error:
         raise UsageError(f"--command-config: {error}") from error
 
@@ -286,7 +285,6 @@ def _run_status(arguments: argparse.Namespace) -> int:
         return with_controllers(_status)(arguments)
     if arguments.controllers is not None:
         raise UsageError("--bootstrap asks brokers and --controllers controllers: one of them is enough")
-    arguments.command_config = Path(arguments.command_config) if arguments.command_config else None
     return with_admin(_status_by_brokers)(arguments)
 
 

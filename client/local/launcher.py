@@ -22,11 +22,14 @@ from rookery.client.local.cluster_file import SECURITY_FOLDER, ClusterFile, Runn
 from rookery.client.local.security import LIBRDKAFKA_PROPERTIES, LocalSecurity, write_private
 from rookery.client.local.shape import HOST, HTTP_STEP, NODES_MAX, NodePlan, Shape, controllers_for
 from rookery.core.config.loading import load
+from rookery.core.config.node import TABLE
 from rookery.core.config.options import ConfigError
-from rookery.core.config.properties import read_properties
+from rookery.core.config.properties import properties_text, read_properties
 from rookery.core.ids import id_text, new_id
 
 PROPERTIES = "node.properties"
+SECRET_OPTIONS = "secret-options.properties"
+"""What `--set` gave of passwords, keys and tokens: they are not in the file of the cluster, which others may read."""
 PAGE_S = 2.0
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
@@ -117,13 +120,13 @@ def _bring_up(
             ephemeral=request.ephemeral or (before.ephemeral if before else False),
             secure=secure,
         )
-        cluster_file.write(folder, cluster)
+        _store(folder, cluster)
     if living:
         report(f"kept {len(living)} running node(s), started {len(dead)}")
     try:
         _wait_ready(cluster, dead, living)
     except NodeEndedError:  # perhaps because of what was set: the next try must not inherit it
-        cluster_file.write(folder, replace(cluster, overrides=before.overrides if before else {}))
+        _store(folder, replace(cluster, overrides=before.overrides if before else {}))
         raise
     return cluster
 
@@ -166,6 +169,7 @@ def bring_down(folder: Path, report: Report) -> None:
         for node in cluster.nodes:
             shutil.rmtree(node.data, ignore_errors=True)
         (folder.resolve() / cluster_file.NAME).unlink()
+        (folder.resolve() / SECRET_OPTIONS).unlink(missing_ok=True)
         report("removed the data, as --ephemeral asked")
 
 
@@ -181,7 +185,7 @@ def start_node(folder: Path, number: int) -> ClusterFile:
     node = _start(shape, plan, before.overrides, LocalSecurity(folder) if before.secure else None)
     nodes = tuple(node if each.id == number else each for each in before.nodes)
     cluster = replace(before, nodes=nodes)
-    cluster_file.write(folder, cluster)
+    _store(folder, cluster)
     _wait_ready(replace(cluster, nodes=(node,)), [plan], set())
     return cluster
 
@@ -196,7 +200,7 @@ def remove(folder: Path, report: Report) -> None:
     for node in cluster.nodes:
         shutil.rmtree(node.data, ignore_errors=True)
     shutil.rmtree(folder / SECURITY_FOLDER, ignore_errors=True)
-    for name in (cluster_file.NAME, cluster_file.CLIENT_PROPERTIES, LIBRDKAFKA_PROPERTIES):
+    for name in (cluster_file.NAME, cluster_file.CLIENT_PROPERTIES, LIBRDKAFKA_PROPERTIES, SECRET_OPTIONS):
         (folder / name).unlink(missing_ok=True)
     report("removed the data")
 
@@ -221,13 +225,31 @@ def has_ended(node: RunningNode) -> bool:
 
 
 def existing(folder: Path) -> ClusterFile | None:
-    """The cluster of a folder, from its file, running or not."""
+    """The cluster of a folder, from its files, running or not."""
+    path = folder / SECRET_OPTIONS
     try:
-        return cluster_file.read(folder)
+        cluster = cluster_file.read(folder)
+        if cluster is None or not path.exists():
+            return cluster
+        return replace(cluster, overrides={**cluster.overrides, **read_properties(path.read_text(), str(path))})
     except cluster_file.DamagedClusterFileError as error:
         raise CliError(str(error)) from error
     except OSError as error:
         raise CliError(f"{folder} is no folder of a cluster: {error.strerror or error}") from error
+
+
+def _store(folder: Path, cluster: ClusterFile) -> None:
+    secret = {key: text for key, text in cluster.overrides.items() if _is_secret(key)}
+    if secret:
+        write_private(folder / SECRET_OPTIONS, properties_text(secret))
+    others = {key: text for key, text in cluster.overrides.items() if key not in secret}
+    cluster_file.write(folder, replace(cluster, overrides=others))
+    if not secret:
+        (folder / SECRET_OPTIONS).unlink(missing_ok=True)
+
+
+def _is_secret(key: str) -> bool:
+    return key in TABLE and TABLE[key].sensitive
 
 
 def _shape(folder: Path, nodes: int, port: int, before: ClusterFile | None) -> Shape:
@@ -276,11 +298,13 @@ def _start(
     shape: Shape, plan: NodePlan, overrides: Mapping[str, str], security: LocalSecurity | None
 ) -> RunningNode:
     plan.data.mkdir(parents=True, exist_ok=True)
-    if security is None:
-        plan.properties.write_text(shape.properties(plan, overrides))
-    else:
+    if security is not None:
         plan.data.chmod(0o700)
         write_private(plan.properties, shape.properties(plan, overrides, security.node_properties(plan)))
+    elif any(map(_is_secret, overrides)):
+        write_private(plan.properties, shape.properties(plan, overrides))
+    else:
+        plan.properties.write_text(shape.properties(plan, overrides))
     pid, started = processes.start_node(plan)
     return RunningNode(
         id=plan.id,

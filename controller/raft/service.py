@@ -76,7 +76,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         return to_wire.end_response(_of(m.EndEpochResponse, response))
 
     async def Fetch(self, request: pb.FetchRequest, context: Context) -> pb.FetchResponse:
-        await self._check(request.caller, context)
+        await self._check(request.caller, context, reads=request.in_memory)
         caller_id = request.caller.node_id
         held_ms = min(max(request.max_wait_ms, 0), self._node.settings.raft.fetch_max_wait_ms)
         try:
@@ -101,13 +101,13 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         self, request: pb.FetchSnapshotRequest, context: Context
     ) -> AsyncIterator[pb.SnapshotChunk]:
         response = await self._step(
-            request.caller, context, lambda n: to_wire.read_snapshot_request(request, n)
+            request.caller, context, lambda n: to_wire.read_snapshot_request(request, n), reads=True
         )
         for piece in to_wire.snapshot_pieces(_of(m.FetchSnapshotResponse, response), PIECE_BYTES):
             yield piece
 
-    async def _step(self, caller: pb.Caller, context: Context, request: Ask) -> m.Response:
-        await self._check(caller, context)
+    async def _step(self, caller: pb.Caller, context: Context, request: Ask, *, reads: bool = False) -> m.Response:
+        await self._check(caller, context, reads=reads)
         try:
             answer = await self._node.driver().ask(_validated(request))
         except _FAILURES as error:
@@ -115,10 +115,11 @@ class RaftService(raft_pb2_grpc.RaftServicer):
             raise
         return answer.response
 
-    async def _check(self, caller: pb.Caller, context: Context) -> None:
+    async def _check(self, caller: pb.Caller, context: Context, *, reads: bool = False) -> None:
         await self.access.check_cluster(context, caller.cluster_id, caller.to_id)
         await self.access.check_version(context, caller.version)
-        await self.access.check_node(context, caller.node_id)
+        check = self.access.check_reader if reads else self.access.check_node
+        await check(context, caller.node_id)
 
     # -- changes of the voters -------------------------------------------------------------------------------
 

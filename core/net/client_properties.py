@@ -7,9 +7,13 @@ What only secured connections need is imported when there is one: a command with
 
 from collections.abc import Mapping
 from ssl import SSLContext
+from typing import TYPE_CHECKING
 
 from rookery.core.config.options import HIDDEN, ConfigError
 from rookery.core.net.security import PLAINTEXT, Security, Transport
+
+if TYPE_CHECKING:
+    from rookery.core.net.tls import Tls
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 RENAMED = {
@@ -48,6 +52,30 @@ GUARDED = ("ssl.", "sasl.", "security.", "enable.ssl.")
 
 def security_of(properties: Mapping[str, str]) -> Security:
     """Raises ConfigError for what contradicts itself, is missing, or is not known."""
+    given, protocol = _checked(properties)
+    if protocol == "PLAINTEXT":
+        return PLAINTEXT
+    context = None
+    if protocol.endswith("SSL"):
+        from rookery.core.net.tls import client_context, read_tls
+
+        context = client_context(read_tls(_stores(given)))
+    return Transport(context) if protocol == "SSL" else _with_sasl(given, context)
+
+
+def tls_of(properties: Mapping[str, str]) -> "Tls | None":
+    """For controllers, who know their callers by certificates: None if the properties name neither TLS nor stores.
+    Raises ConfigError like `security_of`."""
+    given, protocol = _checked(properties)
+    if not protocol.endswith("SSL") and not any(key.startswith("ssl.") for key in given):
+        return None
+    from rookery.core.net.tls import read_tls
+
+    return read_tls(_stores(given))
+
+
+def _checked(properties: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The options of security by Java's names, and the protocol."""
     given = {
         RENAMED.get(key, key): value if key == "sasl.password" else value.strip()
         for key, value in properties.items()
@@ -59,14 +87,7 @@ def security_of(properties: Mapping[str, str]) -> Security:
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise ConfigError("security.protocol", protocol, f"one of {', '.join(PROTOCOLS)} is needed")
-    if protocol == "PLAINTEXT":
-        return PLAINTEXT
-    context = None
-    if protocol.endswith("SSL"):
-        from rookery.core.net.tls import client_context, read_tls
-
-        context = client_context(read_tls(_stores(given)))
-    return Transport(context) if protocol == "SSL" else _with_sasl(given, context)
+    return given, protocol
 
 
 def _with_sasl(given: Mapping[str, str], context: SSLContext | None) -> Security:

@@ -3,7 +3,7 @@
 import os
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, cast
 
 from rookery.core.config.options import HIDDEN, ConfigError
@@ -14,7 +14,9 @@ CONTROLLER_PLAINTEXT = "rookery.controller.plaintext"
 NODE_NAME = "node-{}"
 """The subject alternative name (DNS) that carries a node's id in its certificate."""
 ADMIN_NAME = "admin"
-"""The subject alternative name (DNS) of a certificate that may change the quorum."""
+"""The subject alternative name (DNS) of a certificate that may change the quorum, and read its log."""
+READER_ID = 2**31 - 1
+"""In whose name an administrator reads that log: no node has this id."""
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _SUITES = {
@@ -118,6 +120,30 @@ def client_context(tls: Tls) -> ssl.SSLContext:
     if tls.chain is not None and tls.key is not None:
         _present(context, tls.chain, tls.key)
     return context
+
+
+def own_refusal(tls: Tls) -> str:
+    """Why a broker with these stores would refuse another one with the same; empty if both connect. Nothing is sent:
+    the handshake is made in memory. Names of hosts are not looked at."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context(replace(tls, verify_host=False)).wrap_bio(to_client, to_server)
+    server = server_context(tls).wrap_bio(to_server, to_client, server_side=True)
+    try:
+        while not all([_shaken(client), _shaken(server)]):
+            if not to_client.pending and not to_server.pending:
+                return "the handshake does not end"
+    except ssl.SSLError as error:
+        return getattr(error, "verify_message", None) or error.reason or "the handshake fails"
+    return ""
+
+
+def _shaken(side: ssl.SSLObject) -> bool:
+    """Go on with a handshake as far as what has come allows; whether it is done."""
+    try:
+        side.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
 
 
 def _restrict(context: ssl.SSLContext, tls: Tls) -> None:

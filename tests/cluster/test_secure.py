@@ -7,6 +7,8 @@ import stat
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.helpers import create_ssl_context
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -32,14 +34,22 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka import KafkaConsumer, KafkaProducer
 
 from rookery.client.local import launcher
-from rookery.client.local.cluster_file import SECURITY_FOLDER
-from rookery.client.local.security import LocalSecurity
-from rookery.core.config.properties import read_properties
+from rookery.client.local.cluster_file import CLIENT_PROPERTIES, SECURITY_FOLDER, RunningNode
+from rookery.client.local.security import LIBRDKAFKA_PROPERTIES, LocalSecurity
+from rookery.core.config.properties import properties_text, read_properties
+from rookery.core.metrics import digest
 from tests.cluster.local import wait_for
 
 TOPIC = "hello"
 RECORDS = 100
 AT_ONCE_S = 8.0
+TOKEN = "token-of-the-monitoring"
+OPTIONS = {
+    "connections.max.reauth.ms": "3000",
+    "rookery.http.token": TOKEN,
+    "rookery.log.level": "DEBUG",
+    "rookery.metrics.hide.names": "true",
+}
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -62,7 +72,7 @@ class Secure:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.file = launcher.bring_up(
-            launcher.UpRequest(folder, 3, 0, {"connections.max.reauth.ms": "3000"}, False, secure=True), print
+            launcher.UpRequest(folder, 3, 0, OPTIONS, False, secure=True), print
         )
         self.properties = read_properties((folder / "librdkafka.properties").read_text())
 
@@ -80,7 +90,7 @@ class Secure:
 
     def secrets(self) -> list[str]:
         passwords = (self.folder / SECURITY_FOLDER / "passwords.properties").read_text()
-        return list(read_properties(passwords).values())
+        return [*read_properties(passwords).values(), TOKEN]
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +233,81 @@ def test_options_do_not_show_secrets(cluster: Secure) -> None:
     login = described["listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config"]
     assert login.is_sensitive
     assert not login.value
+
+
+def refused(admin: AdminClient, option: str, value: str) -> str:
+    """The error that changing an option of broker 1 ends with."""
+    entry = ConfigEntry(option, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    with pytest.raises(KafkaException) as error:
+        admin.incremental_alter_configs([resource])[resource].result(30)
+    return str(error.value)
+
+
+def page(node: RunningNode, path: str) -> bytes:
+    asked = urllib.request.Request(f"http://{node.http}{path}", headers={"Authorization": f"Bearer {TOKEN}"})
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        found: bytes = answer.read()
+        return found
+
+
+@pytest.mark.attack(57)
+def test_metrics_need_the_token_and_show_no_names_of_groups(cluster: Secure) -> None:
+    group = "group-of-the-accountants"
+    consumer = Consumer(cluster.librdkafka(group_id=group))
+    consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
+    consumer.close()
+
+    def metrics() -> str:
+        return "".join(page(node, "/metrics").decode() for node in cluster.file.nodes)
+
+    wait_for(lambda: digest(group) in metrics(), "the group in the metrics")
+    assert group not in metrics()
+    for node in cluster.file.nodes:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://{node.http}/metrics", timeout=30)
+
+
+PAGES = ("/", "/metrics", "/healthz?verbose", "/livez", "/readyz", "/events")
+MEANT_TO_HOLD_SECRETS = {
+    CLIENT_PROPERTIES,
+    LIBRDKAFKA_PROPERTIES,
+    launcher.PROPERTIES,
+    launcher.SECRET_OPTIONS,
+}
+
+
+@pytest.mark.attack(54, 55, 57, 60, 61)
+def test_nothing_that_the_cluster_shows_or_keeps_has_a_secret(cluster: Secure, tmp_path: Path) -> None:
+    """At the log level DEBUG, after logins and changes that were taken and that were refused."""
+    own, guessed, given = "password-of-eve", "guess-for-eve", "secret-of-an-option"
+    shown: dict[str, bytes] = {}
+    admin = AdminClient(cluster.librdkafka())
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    admin.alter_user_scram_credentials([UserScramCredentialUpsertion("eve", info, own.encode())])["eve"].result(30)
+    eve = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "eve"}
+    assert AdminClient(cluster.librdkafka(**eve, sasl_password=own)).list_topics(timeout=30).brokers
+    wrong = tmp_path / "wrong.properties"
+    wrong.write_text(properties_text({**cluster.properties, "sasl.username": "eve", "sasl.password": guessed}))
+    failed = rookery("topic", "list", "--command-config", str(wrong))
+    assert failed.returncode == 5
+    shown["a failed login"] = (failed.stdout + failed.stderr).encode()
+    for option in ("listener.name.sasl_ssl.ssl.key.password", "sasl.jaas.config", "rookery.http.token"):
+        shown[f"the refusal of {option}"] = refused(admin, option, given).encode()
+    for node in cluster.file.nodes:
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(node.id))
+        described: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(30)
+        assert described["rookery.http.token"].is_sensitive
+        shown[f"options of {node.id}"] = "".join(f"{e.value}{e.synonyms}" for e in described.values()).encode()
+        for path in PAGES:
+            shown[f"{path} of {node.id}"] = page(node, path)
+    for file in cluster.folder.rglob("*"):
+        if file.is_file() and file.name not in MEANT_TO_HOLD_SECRETS and file.parent.name != SECURITY_FOLDER:
+            shown[str(file)] = file.read_bytes()
+    assert any("authentication.failed" in text.decode(errors="replace") for text in shown.values())
+    assert any("authentication.succeeded" in text.decode(errors="replace") for text in shown.values()), "DEBUG"
+    for secret in (*cluster.secrets(), own, guessed, given):
+        assert [name for name, text in shown.items() if secret.encode() in text] == []
 
 
 def test_users_are_made_and_need_rights(cluster: Secure) -> None:

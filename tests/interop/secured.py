@@ -1,4 +1,5 @@
-"""Three nodes with every way in that is served: SASL_SSL with PLAIN, SCRAM and OAUTHBEARER, and mutual TLS."""
+"""Three nodes with every way in that is served: SASL_SSL with PLAIN, SCRAM and OAUTHBEARER, and mutual TLS, which the
+brokers use among themselves, too."""
 
 import shutil
 import signal
@@ -109,6 +110,7 @@ class SecuredCluster:
     def _node_properties(self, plan: NodePlan) -> dict[str, str]:
         secured = self.security.node_properties(plan)
         sasl = f"listener.name.{LISTENER.lower()}"
+        brokers = [f"User:{self.security.certificate(each.id).stem}" for each in self._plans]
         voters = [f"{each.id}@{HOST}:{each.grpc_port}" for each in self._plans]
         return {
             "node.id": str(plan.id),
@@ -129,11 +131,12 @@ class SecuredCluster:
                 )
             ),
             "listener.security.protocol.map": f"{secured['listener.security.protocol.map']},{MUTUAL}:SSL",
+            "inter.broker.listener.name": MUTUAL,
             f"listener.name.{MUTUAL.lower()}.ssl.client.auth": "required",
             "ssl.principal.mapping.rules": "RULE:^CN=([^,]*).*$/$1/",
             "sasl.enabled.mechanisms": ",".join((*PASSWORDS, TOKENS)),
             f"{sasl}.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_admin="{self.password}";',
-            "super.users": f"{secured['super.users']};User:{ROBOT}",
+            "super.users": ";".join(("User:admin", f"User:{ROBOT}", *brokers)),
             "connections.max.reauth.ms": str(SESSION_MS),
             "sasl.oauthbearer.jwks.endpoint.url": self.issuer.keys_url,
             "sasl.oauthbearer.expected.issuer": ISSUER,

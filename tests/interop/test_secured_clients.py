@@ -17,13 +17,15 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.helpers import create_ssl_context
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from kafka import KafkaProducer
 
 from rookery.client.local.security import LISTENER, LocalSecurity
 from rookery.core.config.properties import properties_text
 from rookery.core.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from tests.cluster.local import wait_for
 from tests.interop.go_programs import go_program
 from tests.interop.issuer import EXPIRED, FORGED, GOOD, KINDS, SECRET
 from tests.interop.secured import PASSWORDS, ROBOT, SESSION_MS, TOKENS, TOPIC, SecuredCluster, secured_cluster
@@ -48,10 +50,16 @@ def cluster() -> Iterator[SecuredCluster]:
 
 
 @pytest.fixture(scope="module")
-def go(cluster: SecuredCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], dict[str, Any]]:
+def strange(tmp_path_factory: pytest.TempPathFactory) -> LocalSecurity:
+    """An authority that nobody trusts, and certificates of it."""
+    made = LocalSecurity(tmp_path_factory.mktemp("strange"))
+    made.prepare([], "", new=False)
+    return made
+
+
+@pytest.fixture(scope="module")
+def go(cluster: SecuredCluster, strange: LocalSecurity) -> dict[tuple[str, str, str], dict[str, Any]]:
     """What every attempt came to, by client, mechanism and kind; all in one process, at the same time."""
-    strange = LocalSecurity(tmp_path_factory.mktemp("strange"))
-    strange.prepare([], "", new=False)
     attempts: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def add(client: str, mechanism: str, kind: str, **more: Any) -> None:
@@ -214,6 +222,141 @@ def test_kafka_python_with_a_password(cluster: SecuredCluster, mechanism: str) -
     assert "KafkaTimeoutError" in failed, "it tries again until its own time is over"
 
 
+# --- certificates, with the clients of other languages ---------------------------------------------------------------
+
+
+@pytest.mark.row(145)
+def test_librdkafka_with_a_certificate(cluster: SecuredCluster, strange: LocalSecurity) -> None:
+    def config(own: LocalSecurity, **other: Any) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": cluster.mutual_bootstrap,
+            "security.protocol": "SSL",
+            "ssl.ca.location": cluster.authority,
+            "ssl.certificate.location": str(own.admin_certificate),
+            "ssl.key.location": str(own.admin_certificate),
+            "log_level": 0,
+            **other,
+        }
+
+    assert TOPIC in AdminClient(config(cluster.security)).list_topics(timeout=30).topics
+    errors: list[KafkaError] = []
+    admin = AdminClient(config(strange, error_cb=errors.append))
+    begun = monotonic()
+    while not errors and monotonic() < begun + AT_ONCE_S:
+        admin.poll(0.1)
+    assert errors[0].code() in (KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN), errors
+
+
+@pytest.mark.row(145)
+def test_java_with_a_certificate(
+    cluster: SecuredCluster, strange: LocalSecurity, tools: Tools, tmp_path: Path
+) -> None:
+    """TLS 1.3 clients have ended their handshake when theirs is refused: to Java the node seems to be away, until the
+    time is over that it was given."""
+    ends = []
+    for own in (cluster.security, strange):
+        file = tmp_path / "client.properties"
+        properties = {
+            **({"default.api.timeout.ms": "3000", "request.timeout.ms": "2000"} if own is strange else {}),
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": cluster.authority,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(own.admin_certificate),
+        }
+        file.write_text(properties_text(properties))
+        words = ("--bootstrap-server", cluster.mutual_bootstrap, "--command-config", str(file), "--list")
+        begun = monotonic()
+        ends.append(tools.call("kafka-topics", *words))
+        assert monotonic() - begun < AT_ONCE_S
+    assert TOPIC in ends[0].out.split()
+    assert ends[1].code != 0
+    assert "Timed out" in ends[1].out + ends[1].err
+
+
+def in_python_with(cluster: SecuredCluster, own: LocalSecurity) -> dict[str, Any]:
+    context = create_ssl_context(
+        cafile=cluster.authority, certfile=str(own.admin_certificate), keyfile=str(own.admin_certificate)
+    )
+    return {"security_protocol": "SSL", "ssl_context": context}
+
+
+@pytest.mark.row(145)
+async def test_aiokafka_with_a_certificate(cluster: SecuredCluster, strange: LocalSecurity) -> None:
+    servers = cluster.mutual_bootstrap
+    async with AIOKafkaProducer(bootstrap_servers=servers, **in_python_with(cluster, cluster.security)) as producer:
+        assert (await producer.send_and_wait(TOPIC, b"of aiokafka", partition=0)).offset >= 0
+    refused = AIOKafkaProducer(bootstrap_servers=servers, **in_python_with(cluster, strange))
+    begun = monotonic()
+    try:
+        with pytest.raises(KafkaConnectionError, match="Unable to bootstrap"):
+            await refused.start()
+    finally:
+        await refused.stop()
+    assert monotonic() - begun < AT_ONCE_S
+
+
+@pytest.mark.row(145)
+def test_kafka_python_with_a_certificate(cluster: SecuredCluster, strange: LocalSecurity) -> None:
+    def options(own: LocalSecurity) -> dict[str, Any]:
+        file = str(own.admin_certificate)
+        servers = cluster.mutual_bootstrap.split(",")
+        files = {"ssl_cafile": cluster.authority, "ssl_certfile": file, "ssl_keyfile": file}
+        return {"bootstrap_servers": servers, "security_protocol": "SSL", **files}
+
+    producer = KafkaProducer(**options(cluster.security))
+    assert producer.send(TOPIC, b"of kafka-python", partition=1).get(30).offset >= 0
+    producer.close()
+    wrong = {**options(strange), "bootstrap_timeout_ms": 3000}
+    failed = failure_of(f"from kafka import KafkaProducer; KafkaProducer(**{wrong!r})")
+    assert "KafkaTimeoutError" in failed, "it tries again until its own time is over"
+
+
+# --- between brokers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row(145)
+def test_followers_markers_and_lag_go_by_mutual_tls(cluster: SecuredCluster) -> None:
+    """What brokers ask each other: copies of records, ends of transactions, ends of partitions that others lead."""
+    name, count = "between-brokers", 3
+    admin = AdminClient(cluster.librdkafka())
+    admin.create_topics([NewTopic(name, count, count)])[name].result(30)
+    partitions = admin.list_topics(name, timeout=30).topics[name].partitions
+    assert len({each.leader for each in partitions.values()}) == count, "each node leads one"
+
+    outcomes: list[object] = []
+    producer = Producer(cluster.librdkafka(transactional_id=name, acks="all"))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for partition in partitions:
+        producer.produce(name, b"committed", partition=partition, on_delivery=lambda error, _: outcomes.append(error))
+    producer.commit_transaction(30)
+    assert outcomes == [None] * count
+
+    reading = {"group_id": name, "isolation_level": "read_committed", "enable_auto_commit": False}
+    consumer = Consumer(cluster.librdkafka(**reading))
+    consumer.assign([TopicPartition(name, partition, 0) for partition in partitions])
+    read = [wait_for(lambda: consumer.poll(1), "a record") for _ in range(count)]
+    assert {message.partition() for message in read} == set(partitions)
+    consumer.commit(asynchronous=False)
+
+    def lag() -> float:
+        return cluster.metric("kafka_consumergroup_lag_sum", consumergroup=name)
+
+    behind = Producer(cluster.librdkafka(acks="all"))
+    before = lag()
+    for partition in partitions:
+        for _ in range(5):
+            behind.produce(name, b"not read", partition=partition)
+    assert behind.flush(30) == 0
+    wait_for(lambda: lag() >= before + 5 * count, "the group's lag on partitions of all nodes")
+    consumer.close()
+    in_sync = lambda: all(  # noqa: E731
+        len(each.isrs) == count for each in admin.list_topics(name, timeout=30).topics[name].partitions.values()
+    )
+    wait_for(in_sync, "all replicas to be in sync")
+
+
 # --- tokens ---------------------------------------------------------------------------------------------------
 
 
@@ -301,6 +444,37 @@ async def test_aiokafka_learns_at_once_of_a_token_that_is_not_good(cluster: Secu
     finally:
         await producer.stop()
     assert monotonic() - begun < AT_ONCE_S
+
+
+KAFKA_PYTHON = """
+from kafka import KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
+class Tokens(AbstractTokenProvider):
+    def token(self):
+        return {token!r}
+producer = KafkaProducer(sasl_oauth_token_provider=Tokens(), **{options!r})
+print(producer.send({topic!r}, b"of kafka-python", partition=2).get(30).offset)
+producer.close()
+"""
+
+
+@pytest.mark.row(145)
+@pytest.mark.parametrize("kind", KINDS)
+def test_kafka_python_with_a_token(cluster: SecuredCluster, kind: str) -> None:
+    options = {
+        "bootstrap_servers": cluster.bootstrap.split(","),
+        "security_protocol": LISTENER,
+        "ssl_cafile": cluster.authority,
+        "sasl_mechanism": TOKENS,
+        "bootstrap_timeout_ms": 30_000 if kind == GOOD else 3000,
+    }
+    program = KAFKA_PYTHON.format(token=cluster.issuer.token(kind), options=options, topic=TOPIC)
+    if kind != GOOD:
+        assert "KafkaTimeoutError" in failure_of(program), "it tries again until its own time is over"
+        return
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 0
 
 
 @pytest.fixture(scope="module")

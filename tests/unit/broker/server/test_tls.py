@@ -1,8 +1,10 @@
 """Listeners that speak SSL, and those that must not pretend to."""
 
 import asyncio
+import logging
 import ssl
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from rookery.broker.server.secured import Protection
 from rookery.broker.server.server import Server
 from rookery.broker.server.settings import ServerSettings
-from rookery.broker.server.tls import ListenerTls, TlsReload
+from rookery.broker.server.tls import EXPIRY, ListenerTls, TlsReload, publish_expiry
 from rookery.core.config.listeners import Endpoint, Listener
 from rookery.core.config.options import ConfigError
 from rookery.core.metrics import Metrics
@@ -141,6 +143,54 @@ async def test_the_same_file_named_again_is_read_again_if_it_has_changed(tmp_pat
     reload.reconfigure(lambda _: texts)
     await asyncio.gather(*reload._work)
     assert tls.tls.chain != before.chain
+
+
+def events(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, object]]:
+    return [getattr(record, "fields", {}) for record in caplog.records if record.getMessage() == event]
+
+
+async def test_the_end_of_a_certificate_is_a_metric_and_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    day = 86_400
+    authority, tls = material(tmp_path)
+    metrics = Metrics()
+    publish_expiry(metrics, [tls])
+
+    def left_days() -> int:
+        found = metrics.value(EXPIRY, {"listener": "SECURE"})
+        assert found is not None
+        return round(found / day)
+
+    assert left_days() == 2
+    def warned() -> list[dict[str, object]]:
+        return events(caplog, "tls.expires")
+
+    look_s = 0.01
+    reload = TlsReload([tls], look_s)
+    watching = asyncio.create_task(reload.serve())
+    async with asyncio.timeout(10):
+        while not warned():
+            await asyncio.sleep(look_s)
+        location = tmp_path / "broker.pem"
+        location.write_bytes(authority.issue("renewed", "127.0.0.1", days=90).read_bytes())
+        while left_days() != 90:
+            await asyncio.sleep(look_s)
+    watching.cancel()
+    assert [(each["listener"], each["days"]) for each in warned()] == [("SECURE", pytest.approx(2, abs=0.1))]
+    assert tls.expires - time.time() == pytest.approx(90 * day, abs=60)
+
+
+@pytest.mark.attack(60)
+async def test_a_key_that_others_can_read_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    _, tls = material(tmp_path)
+    location = tmp_path / "broker.pem"
+    for mode, files in ((0o600, 0), (0o400, 0), (0o640, 1), (0o604, 1)):
+        location.chmod(mode)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            await TlsReload([tls]).start()
+        assert [each["file"] for each in events(caplog, "tls.key.readable")] == [str(location)] * files
 
 
 def test_a_missing_key_is_named() -> None:

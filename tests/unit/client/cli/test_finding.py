@@ -1,5 +1,6 @@
 """Which cluster a command talks to."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,22 @@ def test_controllers_are_found_the_same_way(here: Path, home: dict[str, str], tm
     assert finding.controllers(None, {**home, "ROOKERY_CONTROLLERS": "c:1"}, here) == "c:1"
     configure(home, CONTEXTS)
     assert finding.controllers(None, home, here) == "127.0.0.1:7100", "the context says nothing of controllers"
+
+
+def test_the_file_for_controllers_is_found_where_they_are(here: Path, home: dict[str, str], tmp_path: Path) -> None:
+    project = here.parents[1] / finding.FOLDER
+    plain = cluster_file.read(project)
+    assert plain is not None
+    assert finding.controllers_file(None, None, home, here) is None
+    cluster_file.write(project, replace(plain, secure=True))
+    assert finding.controllers_file(None, None, home, here) == project / "client.properties"
+    assert finding.controllers_file("c:1", None, home, here) is None, "those are of another cluster"
+    assert finding.controllers_file("c:1", Path("named"), home, here) == Path("named")
+    variable = {**home, "ROOKERY_COMMAND_CONFIG": "/of/variable"}
+    assert finding.controllers_file("c:1", None, variable, here) == Path("/of/variable")
+    configure(home, CONTEXTS + '[contexts.far]\ncontrollers = "far:1"\ncommand-config = "/of/far"\n')
+    assert finding.controllers_file(None, None, {**home, "ROOKERY_CONTEXT": "far"}, here) == Path("/of/far")
+    assert finding.controllers_file(None, None, home, here) == project / "client.properties", "as the controllers"
 
 
 def test_mistakes_are_explained(here: Path, home: dict[str, str]) -> None:

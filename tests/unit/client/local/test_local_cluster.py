@@ -185,6 +185,29 @@ def test_options_that_ended_a_node_are_not_inherited_by_the_next_try(
     assert stored.overrides == {"num.partitions": "3"}
 
 
+@pytest.mark.attack(60)
+@pytest.mark.parametrize("secure", [False, True])
+def test_secret_options_are_kept_apart_from_the_cluster_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secure: bool
+) -> None:
+    monkeypatch.setattr(processes, "start_node", lambda plan: (1, 0.0))
+    monkeypatch.setattr(launcher, "_wait_ready", lambda *_: None)
+    folder, overrides = tmp_path / "cluster", {"rookery.http.token": "s3cret", "num.partitions": "3"}
+    launcher.bring_up(launcher.UpRequest(folder, 1, 0, overrides, ephemeral=False, secure=secure), print)
+    stored = cluster_file.read(folder)
+    assert stored is not None
+    assert stored.overrides == {"num.partitions": "3"}
+    holding = {each.name: each for each in folder.rglob("*") if each.is_file() and "s3cret" in each.read_text()}
+    assert holding.keys() == {launcher.SECRET_OPTIONS, launcher.PROPERTIES}
+    assert {each.stat().st_mode & 0o777 for each in holding.values()} == {0o600}
+
+    again = launcher.bring_up(launcher.UpRequest(folder, 2, None, {}, ephemeral=False), print)
+    assert again.overrides == overrides, "the next start has them, too"
+    assert read_properties((folder / "node-2" / launcher.PROPERTIES).read_text())["rookery.http.token"] == "s3cret"
+    launcher.remove(folder, print)
+    assert not (folder / launcher.SECRET_OPTIONS).exists()
+
+
 @pytest.mark.parametrize("port", [-1, 65335, 70000])
 def test_impossible_ports_are_refused(tmp_path: Path, port: int) -> None:
     with pytest.raises(UsageError, match=r"--port .*: the first of 2 node\(s\) can be on port 1 to 65334"):

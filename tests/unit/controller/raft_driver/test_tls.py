@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.message import Message
 
 from rookery.core.net.control import open_channel
-from rookery.core.net.tls import Plaintext, Tls, read_tls
+from rookery.core.net.tls import READER_ID, Plaintext, Tls, read_tls
 from rookery.proto import raft_pb2 as pb
 from rookery.proto.raft_pb2_grpc import RaftStub
 from tests.certificates import Authority
@@ -56,6 +56,8 @@ async def test_voters_with_certificates_form_a_quorum_and_nobody_else_gets_in(
         broker = read_tls(authority.settings("broker", "node-50"))
         user = read_tls(authority.settings("alice", "alice"))
         admin = read_tls(authority.settings("boss", "admin"))
+        reading = pb.FetchRequest(caller=caller(node_id=READER_ID), max_bytes=1, in_memory=True)
+        replicating = pb.FetchRequest(caller=caller(node_id=READER_ID), max_bytes=1)
         sly = read_tls(authority.settings("sly", "URI:node-50", "email:admin", "DNS:sly"))
         assert await ask(own, None, look) == "UNAVAILABLE", "no TLS"
         assert await ask(own, Tls(authority.path.read_bytes()), look) == "UNAVAILABLE", "no certificate"
@@ -69,6 +71,11 @@ async def test_voters_with_certificates_form_a_quorum_and_nobody_else_gets_in(
         assert await ask(own, user, look) == "OK"
         assert await ask(own, user, remove) == "PERMISSION_DENIED"
         assert await ask(own, admin, remove) == "OK"
+        assert await ask(own, admin, reading) == "OK"
+        assert await ask(own, admin, replicating) == "PERMISSION_DENIED", "an administrator is no node"
+        assert await ask(own, admin, fetch) == "PERMISSION_DENIED"
+        assert await ask(own, user, reading) == "PERMISSION_DENIED", "the log holds keys of users"
+        assert await ask(own, sly, reading) == "PERMISSION_DENIED"
         assert await ask(own, sly, fetch) == "PERMISSION_DENIED", "only names of hosts are names of nodes"
         assert await ask(own, sly, remove) == "PERMISSION_DENIED"
 
