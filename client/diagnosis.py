@@ -132,7 +132,7 @@ def _reach(facts: ClusterFacts) -> list[Diagnosis]:
             f"bootstrap address {address} cannot be reached: {why}",
             "start that node, or remove the address from the list"
             if reached
-            else "is the cluster running, and is the port right?",
+            else "is the cluster running, and are the port and the file of --command-config right?",
         )
         for address, why in facts.bootstrap.items()
         if why

@@ -19,6 +19,7 @@ import json
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 from rookery.client.types import Record
 
@@ -181,13 +182,13 @@ def _headers(each: Format) -> Part:
     return write
 
 
-def json_line(record: AnyRecord) -> bytes:
-    """The record as one line of JSON."""
+def row_of(record: AnyRecord) -> dict[str, Any]:
+    """The record in values of JSON."""
 
     def text(data: bytes | None) -> str | None:
         return None if data is None else data.decode(errors="replace")
 
-    fields = {
+    return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -196,4 +197,8 @@ def json_line(record: AnyRecord) -> bytes:
         "value": text(record.value),
         "headers": [[name, text(value)] for name, value in record.headers],
     }
-    return json.dumps(fields, ensure_ascii=False).encode()
+
+
+def json_line(record: AnyRecord) -> bytes:
+    """The record as one line of JSON."""
+    return json.dumps(row_of(record), ensure_ascii=False).encode()

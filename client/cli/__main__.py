@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from rookery import __version__
+from rookery.client.cli.nearest import nearest
 from rookery.client.errors import CliError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -51,10 +52,23 @@ UNKNOWN_OPTION = re.compile(r"unrecognized arguments: .*?(--[\w-]+)")
 class Parser(argparse.ArgumentParser):
     """Says which word comes nearest to one that it does not know."""
 
+    _words: Sequence[str] = ()
+
+    def parse_known_args(  # type: ignore[override]  # of several overloads one is in use here
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        self._words = args or ()
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         option = UNKNOWN_OPTION.search(message)
         if option is not None:
             message += nearest(option[1], sorted(self.options()))
+        elif "required" in message:  # what is missing may be there, with a typing error
+            known = sorted(self.options())
+            given = (word.partition("=")[0] for word in self._words if word.startswith("--"))
+            strange = next((word for word in given if not any(each.startswith(word) for each in known)), None)
+            message += f"; there is no {strange}{nearest(strange, known)}" if strange is not None else ""
         super().error(message)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -72,13 +86,6 @@ class Parser(argparse.ArgumentParser):
             if isinstance(action, argparse._SubParsersAction):
                 found.update(option for below in action.choices.values() for option in below.options())
         return found
-
-
-def nearest(word: str, words: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    found = get_close_matches(word, words, 1)
-    return f"; did you mean {found[0]}?" if found else ""
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
@@ -110,6 +117,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output left; nothing more to say
+        return EXIT_FAILED
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"rookery: {error.filename}: {error.strerror}", file=sys.stderr)
         return EXIT_FAILED
     return int(code or 0)
 

@@ -8,6 +8,7 @@ from typing import Any
 from rookery.client.admin import Admin
 from rookery.client.admin.types import Acl, AclFilter, AclOperation, PatternType, Permission, ResourceType
 from rookery.client.cli.common import add_bootstrap, add_output, add_yes, confirm, show, with_admin
+from rookery.client.cli.nearest import nearest
 from rookery.client.errors import NotFoundError, UsageError
 from rookery.core.metadata.acl_codes import CLUSTER_NAME
 
@@ -206,7 +207,7 @@ async def _change_quota(admin: Admin, arguments: argparse.Namespace) -> None:
     for each in arguments.quota:
         key, equals, value = each.partition("=")
         if key not in QUOTAS:
-            raise UsageError(f"{key}: known quotas are {', '.join(QUOTAS)}")
+            raise UsageError(f"{key}: known quotas are {', '.join(QUOTAS)}{nearest(key, QUOTAS)}")
         try:
             values[key] = float(value) if arguments.action == "set" else None
         except ValueError:

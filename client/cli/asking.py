@@ -7,14 +7,17 @@ from rookery.client.errors import CliError, UsageError
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that cannot be undone: a person on a terminal, and everyone else for --yes."""
+    """Ask before something that cannot be undone: a person on a terminal, and everyone else for --yes. Standard output
+    is for what programs read: it may go to a file while a person types."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{question} Off a terminal this needs --yes")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     try:
-        said = input(f"{question} [y/N] ")
+        said = input()
     except EOFError:  # Ctrl-D
+        print(file=sys.stderr)
         said = ""
     if said.strip().lower() not in ("y", "yes"):
         raise CliError("nothing was changed")

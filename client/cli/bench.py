@@ -55,6 +55,7 @@ async def _bench(admin: Admin, arguments: argparse.Namespace) -> None:
     if arguments.records is not None and arguments.records < 1:
         raise UsageError(f"--records {arguments.records}: at least 1 is needed")
     if name == "consume":
+        await admin.describe_topic(arguments.topic)  # a consumer would create one that is not there
         show([(await consume(options, arguments.topic, arguments.records)).row()], COLUMNS, arguments.output)
         return
     if arguments.size < 1:

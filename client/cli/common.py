@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,39 +10,22 @@ from rookery.client.admin import Admin
 from rookery.client.cli import finding
 from rookery.client.cli.asking import add_yes as add_yes
 from rookery.client.cli.asking import confirm as confirm
+from rookery.client.cli.failures import explained
 from rookery.client.cli.printing import OUTPUTS as OUTPUTS
 from rookery.client.cli.printing import Progress as Progress
 from rookery.client.cli.printing import add_output as add_output
 from rookery.client.cli.printing import painted as painted
 from rookery.client.cli.printing import show as show
 from rookery.client.cli.printing import table as table
-from rookery.client.errors import (
-    CliError,
-    ConfigurationError,
-    DeniedError,
-    NoBrokersError,
-    NotFoundError,
-    UsageError,
-)
+from rookery.client.errors import ConfigurationError, UsageError
 from rookery.core.config.options import ConfigError
-from rookery.core.errors import ErrorCode, KafkaError
+from rookery.core.errors import KafkaError
 from rookery.core.net.client_properties import security_of
 from rookery.core.net.cluster import BootstrapError, Cluster
 from rookery.core.net.connection import ConnectionLostError
 
 if TYPE_CHECKING:
     from rookery.client.node_pages import Access
-
-DENIED = frozenset(
-    {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.SASL_AUTHENTICATION_FAILED,
-    }
-)
-
 
 def add_bootstrap(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -81,7 +64,7 @@ def with_cluster(
     """A command that needs a cluster: connects, runs, and turns failures into what a person can act on."""
 
     async def connected(arguments: argparse.Namespace) -> int:
-        bootstrap, properties = finding.connecting(arguments.bootstrap, arguments.command_config)
+        bootstrap, properties = connecting(arguments)
         try:
             cluster = Cluster(bootstrap, client_id="rookery-cli", security=security_of(properties))
         except ConfigError as error:
@@ -92,12 +75,7 @@ def with_cluster(
             return int(await work(cluster, arguments) or 0)
 
     def run(arguments: argparse.Namespace) -> int:
-        try:
-            return asyncio.run(connected(arguments))
-        except (BootstrapError, ConnectionLostError, KafkaError) as error:
-            raise explained(error) from error
-        except ExceptionGroup as group:  # of tasks that ran side by side, the first failure speaks for all
-            raise explained(group.exceptions[0]) from group
+        return run_explained(connected(arguments), arguments)
 
     return run
 
@@ -123,20 +101,32 @@ def with_client(
         return int(await work(arguments) or 0)
 
     def run(arguments: argparse.Namespace) -> int:
-        try:
-            return asyncio.run(ended(arguments))
-        except ConfigurationError as error:
-            raise UsageError(str(error)) from error
-        except (BootstrapError, ConnectionLostError, KafkaError) as error:
-            raise explained(error) from error
+        return run_explained(ended(arguments), arguments)
 
     return run
 
 
+def run_explained(work: Coroutine[Any, Any, int], arguments: argparse.Namespace) -> int:
+    try:
+        return asyncio.run(work)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
+    except (BootstrapError, ConnectionLostError, KafkaError) as error:
+        raise explained(error, arguments, client_options(arguments)) from error
+    except ExceptionGroup as group:  # of tasks that ran side by side, the first failure speaks for all
+        raise explained(group.exceptions[0], arguments, client_options(arguments)) from group
+
+
+def connecting(arguments: argparse.Namespace) -> tuple[str, dict[str, str]]:
+    """The brokers to ask and the client properties, found once: which cluster it is is said once."""
+    if "properties" not in arguments:
+        arguments.bootstrap, arguments.properties = finding.connecting(arguments.bootstrap, arguments.command_config)
+    return arguments.bootstrap, arguments.properties
+
+
 def client_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of a client for the cluster that was named: its addresses, and how connections are secured."""
-    bootstrap, properties = finding.connecting(arguments.bootstrap, arguments.command_config)
-    arguments.properties = properties
+    bootstrap, properties = connecting(arguments)
     secured = {key: value for key, value in properties.items() if key.startswith(("security.", "ssl.", "sasl."))}
     if "sasl.mechanisms" in secured:  # librdkafka's name
         secured["sasl.mechanism"] = secured.pop("sasl.mechanisms")
@@ -148,21 +138,3 @@ def access_of(arguments: argparse.Namespace) -> "Access":
     from rookery.client.node_pages import Access
 
     return Access(arguments.properties)
-
-
-def explained(error: Exception) -> Exception:
-    """The failure as it is shown to a person; a bug stays what it is."""
-    match error:
-        case BootstrapError() | ConnectionLostError():
-            return CliError(f"{error}. Is the cluster running? `rookery up` starts one")
-        case NoBrokersError():
-            return CliError(f"{error}. Is the cluster running? `rookery up` starts one")
-        case KafkaError(code=ErrorCode.GROUP_ID_NOT_FOUND):
-            return NotFoundError(f"{error}. `rookery group list` shows what there is")
-        case KafkaError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            return NotFoundError(f"{error}. `rookery topic list` shows what there is")
-        case KafkaError(code=code) if code in DENIED:
-            return DeniedError(f"{error}. `rookery acl list` shows what is allowed, --command-config says who you are")
-        case KafkaError():
-            return CliError(str(error))
-    return error

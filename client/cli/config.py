@@ -11,6 +11,7 @@ from rookery.client.admin import Admin
 from rookery.client.admin.types import ResourceType
 from rookery.client.cli.access import QUOTAS
 from rookery.client.cli.common import add_bootstrap, add_output, show, with_admin
+from rookery.client.cli.nearest import nearest
 from rookery.client.errors import NotFoundError, UsageError
 
 KINDS = {
@@ -109,7 +110,7 @@ async def _change_quotas(admin: Admin, arguments: argparse.Namespace, given: Map
     values: dict[str, float | None] = {}
     for key, value in given.items():
         if key not in QUOTAS:
-            raise UsageError(f"{key}: options of a client are {', '.join(QUOTAS)}")
+            raise UsageError(f"{key}: options of a client are {', '.join(QUOTAS)}{nearest(key, QUOTAS)}")
         try:
             values[key] = None if value is None else float(value)
         except ValueError:
@@ -121,10 +122,7 @@ async def _get(admin: Admin, arguments: argparse.Namespace) -> None:
     entries = await _rows(admin, arguments)
     unknown = [name for name in arguments.option if name not in entries]
     if unknown:
-        from difflib import get_close_matches
-
-        near = get_close_matches(unknown[0], entries, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = nearest(unknown[0], entries)
         raise NotFoundError(f"{arguments.kind} {arguments.name} has no option {unknown[0]!r}{hint}")
     wanted = [entries[name] for name in arguments.option] or list(entries.values())
     show(wanted, COLUMNS, arguments.output)

@@ -3,16 +3,36 @@
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from typing import Any
 
-from rookery.client.cli.common import add_bootstrap, client_options, with_client
+from rookery.client.cli.common import OUTPUTS, add_bootstrap, client_options, with_client
+from rookery.client.cli.record_rows import RecordRows
 from rookery.client.consumer import Consumer
 from rookery.client.errors import CliError, NotFoundError, UsageError
 from rookery.client.record_format import Format, FormatError, json_line
 from rookery.client.types import Record, TopicPartition
 
 COUNT_AT_ONCE = 500
+RawRecord = Record[bytes | None, bytes | None]
+
+
+def _as_value(record: RawRecord) -> bytes:
+    return record.value if record.value is not None else b""
+
+
+def _as_line(record: RawRecord) -> bytes:
+    key = record.key.decode(errors="replace") if record.key is not None else "-"
+    value = record.value.decode(errors="replace") if record.value is not None else "(null)"
+    return f"{record.partition} {record.offset} {record.timestamp} {key} {value}".encode()
+
+
+FORMATS: dict[str, Callable[[RawRecord], bytes]] = {
+    "value": _as_value,
+    "line": _as_line,
+    "jsonl": json_line,
+}
 
 
 def add_parser(subparsers: Any) -> None:
@@ -35,7 +55,10 @@ def add_parser(subparsers: Any) -> None:
         metavar="WHERE",
         help="stop each partition before an offset, or before the first record since @2026-05-01T12:00; waits for it",
     )
-    parser.add_argument("-o", "--output", choices=("value", "line", "jsonl"), default="value")
+    parser.add_argument(
+        "-o", "--output", choices=(*FORMATS, *(form for form in OUTPUTS if form not in FORMATS)), default="value",
+        help="form of the output (value)",
+    )  # fmt: skip
     parser.add_argument(
         "--format", metavar="TEXT", help="print by the verbs of kcat and rpk: '%%t %%p %%o %%k %%v %%h %%T\\n'"
     )
@@ -49,7 +72,6 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=with_client(_consume))
 
 
-RawRecord = Record[bytes | None, bytes | None]
 Start = int | datetime
 """An offset, negative before the end; or a time."""
 
@@ -103,32 +125,18 @@ async def _seek(
         consumer.seek(place, offset)
 
 
-def _as_value(record: RawRecord) -> bytes:
-    return record.value if record.value is not None else b""
-
-
-def _as_line(record: RawRecord) -> bytes:
-    key = record.key.decode(errors="replace") if record.key is not None else "-"
-    value = record.value.decode(errors="replace") if record.value is not None else "(null)"
-    return f"{record.partition} {record.offset} {record.timestamp} {key} {value}".encode()
-
-
-FORMATS: dict[str, Callable[[RawRecord], bytes]] = {
-    "value": _as_value,
-    "line": _as_line,
-    "jsonl": json_line,
-}
-
-
 class _Printer:
-    """Writes records until the count is reached. A format ends a record itself; the other outputs are lines."""
+    """Writes records until the count is reached. A format ends a record itself; values, lines and JSON lines are a line
+    each, other outputs are rows."""
 
     def __init__(self, output: str, format_text: str | None, count: int | None) -> None:
-        self._output = FORMATS[output]
+        self._line = FORMATS.get(output)
+        self._rows = RecordRows(output)
         try:
             self._format = Format(format_text) if format_text is not None else None
         except FormatError as error:
             raise UsageError(f"--format: {error}") from error
+        self._of_rows = self._line is None and self._format is None
         self.left = count
         self._number = 0
 
@@ -140,13 +148,26 @@ class _Printer:
         if self.done:
             return
         self._number += 1
-        text = self._output(record) + b"\n" if self._format is None else self._format(record, self._number)
+        if self._format is not None:
+            text = self._format(record, self._number)
+        elif self._line is not None:
+            text = self._line(record) + b"\n"
+        else:
+            text = self._rows.add(record).encode()
         sys.stdout.buffer.write(text)
         if self.left is not None:
             self.left -= 1
 
     def flush(self) -> None:
+        if self._of_rows:
+            sys.stdout.buffer.write(self._rows.flush().encode())
         sys.stdout.buffer.flush()
+
+    def close(self) -> None:
+        """After the last record, also when somebody interrupts: what was printed is whole."""
+        if self._of_rows:
+            sys.stdout.buffer.write(self._rows.end().encode())
+        self.flush()
 
 
 async def _consume(arguments: argparse.Namespace) -> None:
@@ -174,15 +195,16 @@ async def _consume_in_group(arguments: argparse.Namespace) -> None:
     async with Consumer(options) as consumer:
         await consumer.partitions_for(arguments.topic)
         consumer.subscribe([arguments.topic])
-        while not printer.done:
-            records = await consumer.getmany(max_records=min(printer.left or COUNT_AT_ONCE, COUNT_AT_ONCE))
-            for record in records:
-                printer.show(record)
-            printer.flush()
-            if records:
-                await consumer.commit()
-            if not arguments.follow and arguments.count is None and await _is_read(consumer, ends):
-                return
+        with closing(printer):
+            while not printer.done:
+                records = await consumer.getmany(max_records=min(printer.left or COUNT_AT_ONCE, COUNT_AT_ONCE))
+                for record in records:
+                    printer.show(record)
+                printer.flush()
+                if records:
+                    await consumer.commit()
+                if not arguments.follow and arguments.count is None and await _is_read(consumer, ends):
+                    return
 
 
 async def _is_read(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
@@ -213,26 +235,37 @@ async def _consume_alone(arguments: argparse.Namespace) -> None:
         places = [TopicPartition(arguments.topic, each) for each in arguments.partition or ()] or known
         for place in places:
             if place not in known:
-                raise NotFoundError(f"{place.topic} has no partition {place.partition}")
+                raise NotFoundError(f"{place.topic} has no partition {place.partition}: it has {len(known)}")
         consumer.assign(places)
         ends = await consumer.end_offsets()
         await _seek(consumer, arguments.start, ends, places)
-        follows = arguments.follow or arguments.count is not None
-        left = set(places)
-        while left and not printer.done:
-            for place in list(left):
-                position = await consumer.position(place)
-                if position >= until if isinstance(until, int) else position >= ends[place] and not (follows or until):
-                    left.discard(place)
-                    consumer.pause(place)
-            for record in await consumer.getmany() if left else ():
-                place = TopicPartition(record.topic, record.partition)
-                if until is not None and place in left and _is_past(record, until):
-                    left.discard(place)
-                    consumer.pause(place)
-                if place in left:
-                    printer.show(record)
-            printer.flush()
+        with closing(printer):
+            await _print(consumer, arguments, printer, ends, until)
+
+
+async def _print(
+    consumer: Consumer,
+    arguments: argparse.Namespace,
+    printer: _Printer,
+    ends: dict[TopicPartition, int],
+    until: int | datetime | None,
+) -> None:
+    follows = arguments.follow or arguments.count is not None
+    left = set(consumer.assignment)
+    while left and not printer.done:
+        for place in list(left):
+            position = await consumer.position(place)
+            if position >= until if isinstance(until, int) else position >= ends[place] and not (follows or until):
+                left.discard(place)
+                consumer.pause(place)
+        for record in await consumer.getmany() if left else ():
+            place = TopicPartition(record.topic, record.partition)
+            if until is not None and place in left and _is_past(record, until):
+                left.discard(place)
+                consumer.pause(place)
+            if place in left:
+                printer.show(record)
+        printer.flush()
 
 
 def _is_past(record: RawRecord, until: int | datetime) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from rookery.client.cli.common import access_of, add_bootstrap, add_output, client_options, painted, show
 from rookery.client.cli.examining import Examination
 from rookery.client.diagnosis import ClusterFacts, Diagnosis, Severity, diagnose
-from rookery.client.errors import ConfigurationError, UsageError
+from rookery.client.errors import CliError, ConfigurationError, UsageError
 from rookery.core.config.options import ConfigError
 from rookery.core.net.client_properties import security_of
 
@@ -52,7 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         show(rows, ("severity", "what", "todo"), arguments.output)
     if arguments.bundle is not None:
-        write_bundle(arguments.bundle, {"diagnoses.json": rows, **extra})
+        try:
+            write_bundle(arguments.bundle, {"diagnoses.json": rows, **extra})
+        except OSError as error:
+            raise CliError(f"--bundle {arguments.bundle}: {error.strerror}") from error
         print(f"wrote {arguments.bundle}; values of secret options are not in it", file=sys.stderr)
     return EXIT[max((each.severity for each in found), default=Severity.NOTE)]
 

@@ -27,6 +27,7 @@ from rookery.client.diagnosis import ClusterFacts, Hanging, NodeReport
 from rookery.client.errors import CliError, KafkaError
 from rookery.client.group_report import REBALANCE, GroupFacts
 from rookery.client.node_pages import Access, PageError, Places, http_addresses, page
+from rookery.core.errors import SaslAuthenticationFailedError
 from rookery.core.flight_recorder import Event
 from rookery.core.net.cluster import BootstrapError, parse_bootstrap
 from rookery.core.net.connection import Connection, ConnectionLostError
@@ -187,6 +188,8 @@ class Examination:
             return Reached(f"TLS failed: {getattr(error, 'verify_message', '') or error.reason or error}")
         except OSError as error:
             return Reached(error.strerror or str(error))
+        except SaslAuthenticationFailedError as error:
+            return Reached(f"{error} (are mechanism, user and password right?)")
         except (ConnectionLostError, KafkaError) as error:
             return Reached(f"{error} (is security.protocol right, and is it a listener for clients?)")
         certificate = connection.certificate

@@ -241,7 +241,7 @@ async def _reset(admin: Admin, arguments: argparse.Namespace) -> None:
         show(rows, columns, arguments.output)
         return
     if not arguments.yes and sys.stdin.isatty():
-        print(table(rows, columns))
+        print(table(rows, columns), file=sys.stderr)
     confirm(f"Set {len(rows)} offset(s) of group {name}?", yes=arguments.yes)
     await admin.alter_group_offsets(name, wanted)
     show(rows, columns, arguments.output)

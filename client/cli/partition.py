@@ -16,6 +16,7 @@ from rookery.client.types import TopicPartition
 COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 BALANCE_COLUMNS = ("node", "replicas", "new-replicas", "leaders", "new-leaders")
 VERIFY_COLUMNS = ("topic", "partition", "replicas", "wanted", "state")
+ELECT_COLUMNS = ("topic", "partition", "result")
 DONE, MOVING = "complete", "in progress"
 LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
@@ -83,6 +84,7 @@ def add_parser(subparsers: Any) -> None:
     elect.add_argument("--unclean", action="store_true", help="any living replica: acknowledged records may be lost")
     add_yes(elect)
     add_bootstrap(elect)
+    add_output(elect)
     elect.set_defaults(run=with_admin(_elect))
 
 
@@ -330,6 +332,13 @@ async def _elect(admin: Admin, arguments: argparse.Namespace) -> int:
         confirm("An unclean election may lose acknowledged records. Go on?", yes=arguments.yes)
     outcomes = await admin.elect_leaders(places, unclean=arguments.unclean)
     failed = {place: error for place, error in outcomes.items() if error is not None}
+    if arguments.output != "table":
+        rows = [
+            {"topic": place.topic, "partition": place.partition, "result": "done" if error is None else str(error)}
+            for place, error in sorted(outcomes.items())
+        ]
+        show(rows, ELECT_COLUMNS, arguments.output)
+        return 1 if failed else 0
     for place, error in sorted(failed.items()):
         print(f"{place}: {error}")
     print(f"{len(outcomes) - len(failed)} partition(s) have their leader")

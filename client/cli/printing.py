@@ -24,11 +24,11 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], output: str) ->
         for row in rows:
             print(json.dumps(row))
     elif output == "yaml":
-        print("\n".join(_yaml(row) for row in rows) or "[]")
+        print("\n".join(yaml_entry(row) for row in rows) or "[]")
     elif output == "csv":
         out = csv.writer(sys.stdout, lineterminator="\n")
         out.writerow([name.upper() for name in columns])
-        out.writerows([_cell(row[name]) for name in columns] for row in rows)
+        out.writerows([cell(row[name]) for name in columns] for row in rows)
     elif output == "name":
         for row in rows:
             print(row[columns[0]])
@@ -37,19 +37,19 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], output: str) ->
 
 
 def table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
-    cells = [[name.upper() for name in columns], *([_cell(row[name]) for name in columns] for row in rows)]
+    cells = [[name.upper() for name in columns], *([cell(row[name]) for name in columns] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells)
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _yaml(row: dict[str, Any]) -> str:
+def yaml_entry(row: dict[str, Any]) -> str:
     """One entry of a list; JSON's values are YAML's."""
     lines = [f"{key}: {json.dumps(value)}" for key, value in row.items()]
     return "- " + "\n  ".join(lines)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or "-"
     return str(value)

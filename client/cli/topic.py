@@ -20,10 +20,11 @@ from rookery.client.cli.common import (
     with_cluster,
 )
 from rookery.client.cli.places import chosen, instant_ms, read_offsets, trim_target
-from rookery.client.errors import CliError, NotFoundError, UsageError
+from rookery.client.errors import CliError, UsageError
 from rookery.client.types import TopicPartition
 from rookery.core.config.options import ConfigError
 from rookery.core.config.properties import read_overrides
+from rookery.core.errors import UnknownTopicOrPartitionError
 from rookery.core.net.cluster import Cluster, TopicView
 
 
@@ -149,7 +150,7 @@ async def _describe(cluster: Cluster, arguments: argparse.Namespace) -> None:
     view = await cluster.refresh([arguments.name])
     topic = view.topics.get(arguments.name)
     if topic is None:
-        raise NotFoundError(f"there is no topic {arguments.name!r}; `rookery topic list` shows what there is")
+        raise UnknownTopicOrPartitionError(f"there is no topic {arguments.name!r}")
     overrides = await admin.topic_overrides(cluster, topic.name)
     rows = partition_rows(topic)
     columns = ("partition", "leader", "epoch", "replicas", "isr", "osr")

@@ -180,7 +180,9 @@ class HttpServer(Service):
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Stream | None:
         """Answer with a page, or give back the stream that is to follow."""
-        writer.transport.set_write_buffer_limits(0)  # `drain` waits for the last byte, within our time
+        # `drain` waits for the last byte, within our time. With a limit of 0 the TLS of uvloop stays paused when
+        # nothing is left to write, until the time is over.
+        writer.transport.set_write_buffer_limits(0 if self._listening is None else 1, 0)
         try:
             self._slow[writer] = None
             head = await reader.readuntil(b"\r\n\r\n")

@@ -17,7 +17,7 @@ TOPIC = "traced"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    options = {"broker.session.timeout.ms": 60_000, "rookery.broker.reconnect.grace.ms": 60_000}
+    options = {"broker.session.timeout.ms": 600_000, "rookery.broker.reconnect.grace.ms": 600_000}
     with Cluster(nodes=3, config=options, processes=True) as running:
         running.create_topic(TOPIC)
         producer = Producer({"bootstrap.servers": running.bootstrap, "acks": "all", "log_level": 0})

@@ -7,9 +7,10 @@ import json
 import os
 import re
 import resource
+import socket
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,17 @@ def soft_limit(files: int) -> Iterator[None]:
 
 
 def test_open_files_near_the_limit(tmp_path: Path, doctor: Doctor) -> None:
+    """With many connections, so that the doctor's own find room below the limit, which is near all the same."""
     config = lone_properties(tmp_path)
-    with node_process(config) as pid:
+    host, _, port = kafka_of(config).rpartition(":")
+    with node_process(config) as pid, ExitStack() as connections:
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        code, said = doctor(kafka_of(config))
+        for _ in range(100):
+            connections.enter_context(socket.create_connection((host, int(port)), timeout=30))
+        code, said = doctor(kafka_of(config))  # its connections come after the others: all are taken in
         assert (code, complaints(said), said.splitlines()[-1]) == (WELL, [], "all is well")
-        low = process_of(config)["open_files"] + 6
+        used = process_of(config)["open_files"]
+        low = used + used // 8
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (low, before[1]))
         code, said = doctor(kafka_of(config))
         assert (code, complaints(said)) == (WARNED, ["WARNING"])
@@ -261,7 +267,12 @@ def test_a_damaged_partition(lone: Cluster, doctor: Doctor) -> None:
 # --- a quorum that loses its voters, one after the other --------------------------------------------------------
 
 
-def test_dead_voters_and_what_they_held(doctor: Doctor, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dead_voters_and_what_they_held(
+    doctor: Doctor, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With less patience than the doctor has elsewhere: 10 s for a voter, 8 s for the answer of a controller."""
+    monkeypatch.setattr("rookery.client.diagnosis.QUORUM_BEHIND_S", 1.0)
+    monkeypatch.setattr("rookery.client.cli.examining.QUORUM_MS", 1500)
     options = {"broker.session.timeout.ms": 1500, "broker.heartbeat.interval.ms": 300}
     with Cluster(nodes=3, config=options) as cluster:
         cluster.create_topic("alone", partitions=3, replication_factor=1)

@@ -7,6 +7,7 @@ written down from the parsers: releases of Python set it in different ways.
 
 import argparse
 import io
+import json
 import os
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -18,7 +19,7 @@ import pytest
 
 from rookery.client.admin.types import GroupDescription, MemberDescription, RecordDescription
 from rookery.client.cli import doctor, group, printing
-from rookery.client.cli.__main__ import COMMANDS, build_parser
+from rookery.client.cli.__main__ import COMMANDS, build_parser, main
 from rookery.client.cli.topic import partition_rows
 from rookery.client.core_metrics import COLUMNS as METRICS
 from rookery.client.core_metrics import Look, read_samples, rows
@@ -28,6 +29,7 @@ from rookery.client.load import COLUMNS as LOAD
 from rookery.client.load import Measured
 from rookery.client.record_trace import COLUMNS as STEPS
 from rookery.client.record_trace import TraceFacts, steps
+from rookery.client.spark.pipelines.runs import Run, Runs, runs_folder
 from rookery.client.types import TopicPartition
 from rookery.core.net.cluster import PartitionView, TopicView
 from tests.tidy.cli_page import below
@@ -107,6 +109,43 @@ def tables() -> Iterator[tuple[str, str]]:
 
 def test_tables() -> None:
     compare("tables.txt", "\n".join(f"--- {name}\n{text.rstrip()}" for name, text in tables()) + "\n")
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------
+
+SCHEMAS = FOLDER / "schemas.json"
+"""By verb: the names in its JSON, and the types of their values; tests/interop/test_command_line.py compares them with
+what Rookery and Apache Kafka answer."""
+
+
+def test_the_json_of_every_verb_is_written_down() -> None:
+    prints = set()
+    for command in COMMANDS:
+        parser = next(each for name, _, each in below(build_parser(command)) if name == command)
+        for words, each in [(f"{command} {verb}", each) for verb, _, each in below(parser)] or [(command, parser)]:
+            if any("--output" in action.option_strings for action in each._actions):
+                prints.add(words)
+    assert prints == set(json.loads(SCHEMAS.read_text()))
+
+
+def test_the_json_of_verbs_that_ask_no_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    runs = Runs(runs_folder(os.environ))
+    with runs.claimed(Run(name="lake", file="lake.toml", pid=os.getpid())):
+        main(["context", "add", "here", "--bootstrap", "h:1"])
+        for words in (["context", "list"], ["pipeline", "list"], ["pipeline", "status", "lake"]):
+            capsys.readouterr()
+            assert main([*words, "-o", "json"]) == 0
+            (row,) = json.loads(capsys.readouterr().out)
+            known = json.loads(SCHEMAS.read_text())
+            found = {name: [type(value).__name__] for name, value in row.items()}
+            if os.environ.get("REWRITE_GOLDEN"):
+                known[" ".join(words[:2])] = found
+                SCHEMAS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+            assert known[" ".join(words[:2])] == found, words
 
 
 # --- a terminal ---------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Every verb of `rookery` that works over the wire, against this project's nodes and against Apache Kafka's server, its
 output beside that of Kafka's own tools where they show the same."""
 
+import asyncio
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from confluent_kafka import Consumer, Producer
 from rookery.client.cli.__main__ import COMMANDS, build_parser, main
 from tests.cluster.local import LocalCluster, local_cluster, wait_for
 from tests.interop.kafka.cluster import kafka_cluster
+from tests.interop.test_transaction_tools import hang
 from tests.interop.tools import Tools, table
 from tests.tidy.cli_page import below
 
@@ -24,14 +26,16 @@ OPTIONS = {
     "group__initial__rebalance__delay__ms": "0",
     "offsets__topic__num__partitions": "1",
     "transaction__state__log__num__partitions": "1",
+    "transaction__partition__verification__enable": "false",
 }
+"""Without verification a transaction can be made to hang, as it did before KIP-890."""
 ELSEWHERE = {
     "up", "up logs", "up stop", "up restart", "up reset", "down", "node", "completion", "pipeline archive",
     "pipeline run", "pipeline list", "pipeline status", "pipeline stop",
-    "context list", "context current", "context add", "context use", "context remove", "log dump", "log verify",
-    "quorum log", "quorum add-voter", "quorum remove-voter", "metadata dump", "node remove", "partition cancel",
+    "context list", "context current", "context add", "context use", "context remove",
+    "quorum add-voter", "quorum remove-voter",
 }  # fmt: skip
-"""Verbs that ask no cluster, or only one of ours; those that take a broker away are in tests of their own."""
+"""Verbs that ask no cluster, or change voters, which only ours do."""
 ran: set[str] = set()
 Schemas = dict[str, dict[str, set[str]]]
 schemas: Schemas = {}
@@ -58,12 +62,23 @@ class Server:
         return printed.out if code == 0 else printed.out + printed.err
 
     def json(self, *words: str, code: int = 0) -> Any:
-        rows = json.loads(self(*words, "-o", "json", code=code))
-        for row in rows:
+        return self._read(words, self(*words, "-o", "json", code=code))
+
+    def _read(self, words: tuple[str, ...], text: str) -> Any:
+        rows = json.loads(text)
+        for row in rows if isinstance(rows, list) else [rows]:
             schema = schemas.setdefault(verb_of(words), {})
             for name in row:
                 schema.setdefault(name, set()).add(type(row[name]).__name__)
         return rows
+
+    def offline(self, *words: str) -> Any:
+        """Of a command that asks no broker."""
+        assert self.capsys is not None
+        self.capsys.readouterr()
+        assert main([*words, "-o", "json"]) == 0
+        ran.add(verb_of(words))
+        return self._read(words, self.capsys.readouterr().out)
 
     def ends(self, *words: str) -> int:
         """The exit code of a command that says with it how things are."""
@@ -128,7 +143,7 @@ def lines_of(printed: str, *, prefix: str) -> list[str]:
 def test_topics(server: Server, tmp_path: Path) -> None:
     server("topic", "create", "made", "-p", "2", "-r", "2", "--config", "retention.ms=9999999")
     server.cluster.wait_until_known("made", 2)
-    assert server("topic", "list", "-o", "name").split() == sorted(
+    assert [row["topic"] for row in server.json("topic", "list")] == sorted(
         name for name in server.tool("kafka-topics", "--list").split() if not name.startswith("__")
     )
     described = server.tool("kafka-topics", "--describe", "--topic", "made")
@@ -146,7 +161,7 @@ def test_topics(server: Server, tmp_path: Path) -> None:
     server("topic", "add-partitions", "made", "3")
     server.cluster.wait_until_known("made", 3)
     assert "made" in server("topic", "create", "made", code=1)
-    assert "topic list" in server("topic", "describe", "nobody", code=4)
+    assert "did you mean made? `rookery topic list`" in server("topic", "describe", "mad", code=4)
     server("topic", "delete", "made", "--yes")
     server.cluster.wait_until_known("made", 0)
 
@@ -159,8 +174,8 @@ def test_records_offsets_trim_and_copy(server: Server, tmp_path: Path) -> None:
     assert server("consume", "spoken", "--format", "%k=%v;") == "k=one;k=two;k=three;"
     words = ("--topic", "spoken", "--from-beginning", "--max-messages", "3", "--timeout-ms", "20000")
     assert server.tool("kafka-console-consumer", *words).split() == ["one", "two", "three"]
-    read = server("consume", "spoken", "--group", "spoken", "-n", "2", "-o", "jsonl").splitlines()
-    assert [json.loads(line)["value"] for line in read] == ["one", "two"]
+    read = server.json("consume", "spoken", "--group", "spoken", "-n", "2")
+    assert [row["value"] for row in read] == ["one", "two"]
 
     def offsets(topic: str, column: str) -> list[str]:
         return [f"{topic}:{row['partition']}:{row[column]}" for row in server.json("topic", "offsets", topic)]
@@ -168,7 +183,7 @@ def test_records_offsets_trim_and_copy(server: Server, tmp_path: Path) -> None:
     assert offsets("spoken", "latest") == sorted(server.tool("kafka-get-offsets", "--topic", "spoken").split())
     server("topic", "copy", "spoken", "repeated")
     assert offsets("repeated", "latest") == [each.replace("spoken", "repeated") for each in offsets("spoken", "latest")]
-    server("topic", "trim", "spoken", "--before", "-1", "--yes")
+    assert [row["records"] for row in server.json("topic", "trim", "spoken", "--before", "-1", "--yes")] == [2]
     earliest = server.tool("kafka-get-offsets", "--topic", "spoken", "--time", "earliest").split()
     assert offsets("spoken", "earliest") == sorted(earliest)
 
@@ -201,6 +216,7 @@ def test_groups(server: Server, tmp_path: Path) -> None:
     (seen,) = theirs("--members")
     assert (member["consumer-id"], str(member["partitions"])) == (seen["CONSUMER-ID"], seen["#PARTITIONS"])
     assert "record(s) behind" in server("group", "explain", "readers", "--sample", "0.1")
+    assert server.json("group", "explain", "readers", "--sample", "0")[0]["remedies"]
     consumer.close()
     wait_for(lambda: not server.json("group", "members", "readers"), "the group to be empty")
     listed = {row["group"]: row for row in server.json("group", "list")}
@@ -222,7 +238,7 @@ def test_groups(server: Server, tmp_path: Path) -> None:
     saved = tmp_path / "offsets.json"
     saved.write_text(server("group", "export", "readers"))
     server("group", "reset", "readers", "--to-latest", "--yes")
-    server("group", "import", "readers", str(saved), "--yes")
+    assert {row["new-offset"] for row in server.json("group", "import", "readers", str(saved), "--yes")} == {4}
     assert [row["CURRENT-OFFSET"] for row in theirs()] == ["4", "4"]
     server("group", "delete-offsets", "readers", "--topic", f"{topic}:0", "--yes")
     assert [row["PARTITION"] for row in theirs()] == ["1"]
@@ -277,7 +293,27 @@ def test_moves_of_replicas(server: Server, tmp_path: Path) -> None:
     assert {row["state"] for row in server.json("partition", "verify", "--plan", str(file))} == {"complete"}
     assert "no limit" in server("partition", "throttle", "off")
     assert "partition(s) would change" in server("partition", "balance", "--topic", topic, "--dry-run")
-    server("partition", "elect", "--topic", topic)
+    shares = server.json("partition", "balance", "--topic", topic, "--dry-run")
+    assert [(row["replicas"], row["new-replicas"]) for row in shares] == [(2, 1), (0, 1)]
+    assert {row["result"] for row in server.json("partition", "elect", "--topic", topic)} == {"done"}
+    file.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [9]}]}))
+    assert "9" in server("partition", "reassign", "--plan", str(file), "--yes", code=1)
+
+
+def test_a_move_that_takes_too_long_is_cancelled(server: Server, tmp_path: Path) -> None:
+    topic = server.topic("heavy", *["v" * 100_000] * 30)
+    (row,) = server.json("partition", "list", "--topic", topic)
+    other = 3 - row["leader"]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [other]}]}))
+    server("partition", "reassign", "--plan", str(file), "--throttle", "1", "--yes")
+    (move,) = server.json("partition", "status", code=3)
+    assert (move["topic"], move["adding"], move["removing"]) == (topic, [other], [row["leader"]])
+    assert f"{topic}-0" in server.tool("kafka-reassign-partitions", "--list")
+    assert server("partition", "cancel", "--yes") == "cancelled 1 move(s)\n"
+    assert "No partition reassignments found" in server.tool("kafka-reassign-partitions", "--list")
+    assert server.json("partition", "list", "--topic", topic)[0]["replicas"] == row["replicas"]
+    server("partition", "throttle", "off")
 
 
 def test_transactions(server: Server) -> None:
@@ -303,6 +339,25 @@ def test_transactions(server: Server) -> None:
     server("transaction", "abort", topic, "0", "--start-offset", "0", "--yes")
     (row,) = server.json("transaction", "producers", topic, "0")
     assert row["current-transaction-start-offset"] == "none"
+    assert "transaction list" in server("transaction", "describe", "nobodys", code=4)
+
+
+def test_a_transaction_that_hangs(server: Server) -> None:
+    """Its record is from long ago, as if it had hung since then."""
+    kept = ("--config", "retention.ms=-1", "--config", f"message.timestamp.before.max.ms={2**63 - 1}")
+    server("topic", "create", "hung", "-p", "1", "-r", "1", *kept)
+    server.cluster.wait_until_known("hung", 1)
+    leader = server.cluster.leader("hung")
+    producer_id = asyncio.run(hang(server.cluster.node(leader).kafka, "hung"))
+    wait_for(lambda: server.ends("transaction", "hanging") == 3, "the transaction to be found")
+    (row,) = server.json("transaction", "hanging", code=3)
+    (theirs,) = table(server.tool("kafka-transactions", "find-hanging", "--broker-id", str(leader)))
+    ours = [row[name] for name in ("topic", "partition", "producer-id", "start-offset")]
+    assert list(map(str, ours)) == [theirs[name] for name in ("Topic", "Partition", "ProducerId", "StartOffset")]
+    assert row["producer-id"] == producer_id
+    assert "a transaction hangs in hung-0: producer" in server("doctor", code=3)
+    server("transaction", "abort", "hung", "0", "--start-offset", str(row["start-offset"]), "--yes")
+    assert server.json("transaction", "hanging") == []
 
 
 def test_access(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,8 +392,8 @@ def test_the_cluster_and_its_nodes(server: Server) -> None:
     assert described["voters"] == sorted(int(row["NodeId"]) for row in theirs if row["Status"] != "Observer")
     (state,) = server.json("cluster", "status")
     assert state["controller"] == described["controller"]
-    assert server("cluster", "health", "--wait", "60").startswith("healthy")
-    assert "healthy" in server("cluster", "watch", "-n", "1")
+    assert [row["state"] for row in server.json("cluster", "health", "--wait", "60")] == ["healthy"]
+    assert server.json("cluster", "watch", "-n", "1")["state"] == "healthy"
     rows = server.json("node", "list")
     assert [(row["node"], row["state"]) for row in rows] == [(1, "running"), (2, "running")]
     (one,) = server.json("node", "describe", "1")
@@ -382,20 +437,39 @@ def test_the_path_of_a_record_and_what_only_our_nodes_have(server: Server) -> No
             assert "it is not a node of Rookery" in server(*words, code=1)
 
 
-def test_files_of_a_log(server: Server) -> None:
-    """Kafka's files are read as our own are."""
+def test_controllers_of_ours_are_asked_and_others_are_told_apart(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["quorum", "log"], ["metadata", "dump"]):
+        if server.kind == "rookery":
+            assert server.offline(*words, "--controllers", server.cluster.node(1).grpc)
+        else:
+            assert main([*words, "--controllers", server.cluster.node(1).kafka]) == 1
+            assert "Those of Apache Kafka have none" in capsys.readouterr().err
+            ran.add(verb_of(tuple(words)))
+
+
+def test_a_broker_that_is_gone_for_good(server: Server) -> None:
+    """After all tests that need two of them. Its files are read offline, Kafka's as our own."""
     server.topic("filed", "a", "b")
-    leader = server.cluster.leader("filed")
-    file = Path(server.cluster.node(leader).data) / "filed-0" / f"{0:020}.log"
-    assert main(["log", "dump", str(file), "--records", "-o", "json"]) == 0
-    assert server.capsys is not None
-    rows = json.loads(server.capsys.readouterr().out)
-    assert [row["value"] for row in rows if "value" in row] == ["a", "b"]
+    file = Path(server.cluster.node(server.cluster.leader("filed")).data) / "filed-0" / f"{0:020}.log"
+    assert [row["value"] for row in server.offline("log", "dump", str(file), "--records")] == ["a", "b"]
+    server.cluster.stop(2)
+    wait_for(lambda: server.json("node", "list")[1]["state"] == "fenced", "the broker to be fenced")
+    found = {row["what"]: row["severity"] for row in server.json("doctor", code=3)}
+    assert [severity for what, severity in found.items() if "broker 2 is registered but fenced" in what] == ["error"]
+    assert [what for what in found if "under-replicated" in what]
+    server("node", "remove", "2", "--force", "--yes")
+    wait_for(lambda: [row["node"] for row in server.json("node", "list")] == [1], "the broker to be forgotten")
+    rows = server.offline("log", "verify", server.cluster.node(2).data)
+    assert "traced-0" in {row["partition"] for row in rows}
+    assert {row["damage"] for row in rows} == {0}
 
 
 def test_every_verb_was_called(server: Server) -> None:
     """After all others: the order in the module counts."""
     assert set(VERBS) - ran - ELSEWHERE == set()
+    assert ran & ELSEWHERE == set()
 
 
 def test_the_json_of_each_verb_is_what_programs_know(server: Server) -> None:

@@ -3,16 +3,20 @@
 import argparse
 from collections.abc import Iterator
 
+from rookery.client import record_format
 from rookery.client.cli.__main__ import COMMANDS, build_parser
 
 HEAD = """# The command line
 
 `rookery NOUN VERB`. Every command that needs a cluster takes `--bootstrap` and `--command-config`; without them it
 finds one ([operations](operations.md)) and says which. `-o table|json|jsonl|yaml|csv|name` chooses the form of the
-output. This page is generated: `make docs`.
+output; `name` is the first column, and of a record what `trace` takes. Names and types in JSON stay as they are. What
+is said besides (which cluster, questions, progress, failures) goes to standard error. This page is generated:
+`make docs`.
 
-Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 unhealthy or not in time, 4 not found, 5 not allowed; `doctor` has 1
-for warnings. What cannot be undone asks on a terminal and needs `--yes` off it. A wrong word suggests the nearest one.
+Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 unhealthy or not in time, 4 not found, 5 not allowed, 130
+interrupted; `doctor` has 1 for warnings. What cannot be undone asks on a terminal and needs `--yes` off it. A wrong
+word suggests the nearest one: of commands, options and their values, and of topics, groups and what can be configured.
 
 Everything works against Apache Kafka, too, but `up`, `down` and `node` without a verb, `events`, `cluster watch
 --metrics`, `quorum` except `status --bootstrap`, and `metadata`; those say so.
@@ -243,6 +247,12 @@ def _examples(command: str, verbs: list[str]) -> list[str]:
     return ["```sh", *(EXAMPLES[name] for name in names), "```", ""]
 
 
+def _formats() -> list[str]:
+    """What `--format` understands, from where it is implemented."""
+    about = record_format.__doc__ or ""
+    return ["What `--format` prints:", "", about[about.index("| verb") :].strip(), ""]
+
+
 def page() -> str:
     used_to = ["| you type | here |", "|---|---|", *(f"| {theirs} | {ours} |" for theirs, ours in USED_TO), ""]
     lines = [HEAD + "\n".join(used_to)]
@@ -256,6 +266,7 @@ def page() -> str:
             lines += [f"Arguments{' without a verb' * bool(verbs)}: {own or 'none'}", ""]
         if not verbs:
             lines += _examples(command, [])
+            lines += _formats() if command == "consume" else []
             continue
         lines += ["| verb | arguments | what it does |", "|---|---|---|"]
         lines += [f"| `{name}` | {_arguments(each)} | {about} |" for name, about, each in verbs]

@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient
 
 from rookery.client.local import launcher, processes
 from rookery.client.local.cluster_file import ClusterFile, RunningNode
-from rookery.client.local.shape import Shape
+from rookery.client.local.shape import Shape, controllers_for
 from tests import needs
 from tests.cluster.local import LocalCluster, wait_for
 from tests.interop.kafka import jars
@@ -24,7 +24,8 @@ HOST = "127.0.0.1"
 
 
 class KafkaCluster(LocalCluster):
-    """Nodes that are broker and controller. kill, stop and up work as on ours, and so does what goes over the wire."""
+    """Brokers, as many of them controllers too as in a cluster of ours. kill, stop and up work as on ours, and so does
+    what goes over the wire."""
 
     def __init__(
         self,
@@ -86,12 +87,14 @@ class KafkaCluster(LocalCluster):
             )  # fmt: skip
 
     def _properties(self, node_id: int) -> dict[str, str]:
-        voters = [f"{n}@{HOST}:{self._ports[2 * n - 1]}" for n in range(1, self._nodes + 1)]
+        controllers = controllers_for(self._nodes)
+        voters = [f"{n}@{HOST}:{self._ports[2 * n - 1]}" for n in range(1, controllers + 1)]
         given = {name: value for name, value in self._options.items() if not name.startswith("rookery.")}
+        control = f",CONTROLLER://{HOST}:{self._ports[2 * node_id - 1]}" if node_id <= controllers else ""
         return {
-            "process.roles": "broker,controller",
+            "process.roles": "broker,controller" if control else "broker",
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://{self._address(node_id)},CONTROLLER://{HOST}:{self._ports[2 * node_id - 1]}",
+            "listeners": f"PLAINTEXT://{self._address(node_id)}{control}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(voters),
             "log.dirs": str(self._data(node_id)),

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from rookery.core.net.http import CONNECTIONS_MAX, HttpServer, Page, Query
 from rookery.core.net.tls import read_tls, server_context
@@ -167,6 +168,35 @@ async def test_over_tls_with_the_certificate_of_the_moment(tmp_path: Path) -> No
     assert b"200 OK" in await trusting(new)
     assert b"200 OK" not in await ask(http, b"GET /hello HTTP/1.1\r\n\r\n")
     await http.stop()
+
+
+def test_over_tls_on_the_loop_of_a_node_an_answer_ends_when_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes run on uvloop. Whoever reads until the end is not to wait until the time for an answer is over."""
+    monkeypatch.setattr("rookery.core.net.http.REQUEST_SECONDS_MAX", 600.0)
+    authority = Authority(tmp_path)
+    served = server_context(read_tls({"ssl.keystore.location": str(authority.issue("http", "127.0.0.1"))}))
+    trusts = ssl.create_default_context(cafile=str(authority.path))
+
+    async def read(size: int) -> bytes:
+        async def page(_: Query) -> Page:
+            return Page(bytes(size))
+
+        http = HttpServer("127.0.0.1", 0, {"/page": page}, tls=lambda: served)
+        await http.start()
+        try:
+            async with asyncio.timeout(30):
+                reader, writer = await asyncio.open_connection("127.0.0.1", http.port, ssl=trusts)
+                writer.write(b"GET /page HTTP/1.1\r\n\r\n")
+                answer = await reader.read()
+                writer.close()
+                return answer
+        finally:
+            await http.stop()
+
+    for size in (0, 300_000):
+        assert len(uvloop.run(read(size))) > size
 
 
 async def test_handshakes_that_never_begin_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

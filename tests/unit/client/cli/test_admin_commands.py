@@ -1,6 +1,7 @@
 """`group`, `config` and `doctor` against a cluster in this process."""
 
 import json
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,13 @@ from rookery.testing import Cluster
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, config={"broker.session.timeout.ms": 1500, "broker.heartbeat.interval.ms": 300}) as running:
+    """Nobody waits for heartbeats longer than needed."""
+    options = {
+        "broker.session.timeout.ms": 1500,
+        "broker.heartbeat.interval.ms": 300,
+        "group.consumer.assignment.interval.ms": 0,
+    }
+    with Cluster(nodes=3, config=options) as running:
         yield running
 
 
@@ -181,6 +188,8 @@ def test_wrong_options_are_refused_with_a_hint(rookery: Command, topic: str) -> 
     assert "did you mean retention.ms?" in rookery("config", "get", "topic", topic, "retention.m", code=4)
     assert "KEY=VALUE is needed" in rookery("config", "set", "topic", topic, "retention.ms", code=2)
     assert "retention.ms" in rookery("config", "set", "topic", topic, "retention.ms=x", code=1)
+    assert "did you mean retention.ms?" in rookery("topic", "alter", topic, "retention.m=5", code=1)
+    assert "there are [1, 2, 3]" in rookery("config", "get", "broker", "9", code=4)
     assert "number of a broker" in rookery("config", "get", "broker", "one", code=2)
 
 
@@ -226,6 +235,8 @@ def test_the_doctor_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["doctor", "--bootstrap", "127.0.0.1:1"]) == 3
     assert "127.0.0.1:1 cannot be reached: Connection refused" in capsys.readouterr().out
     assert main(["doctor", "--bootstrap", "nonsense"]) == 2
+    assert main(["doctor", "--bootstrap", "127.0.0.1:1", "--bundle", "/nobody/here.tar.gz"]) == 1
+    assert "--bundle /nobody/here.tar.gz: No such file or directory" in capsys.readouterr().err
 
 
 def test_a_secured_cluster_by_command_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,6 +253,14 @@ def test_a_secured_cluster_by_command_config(tmp_path: Path, capsys: pytest.Capt
             assert "168" in capsys.readouterr().out
             assert main(["group", "list", *given]) == 0
             assert main(["doctor", *given]) == 0, capsys.readouterr().out
+        wrong = folder / "wrong.properties"
+        text = (folder / "librdkafka.properties").read_text()
+        wrong.write_text(re.sub(r"^sasl.password=.*$", "sasl.password=guessed", text, flags=re.MULTILINE))
+        for words in (["topic", "list"], ["group", "list"]):
+            assert main([*words, "--command-config", str(wrong)]) == 5
+            assert "Check mechanism, user and password in the file that" in capsys.readouterr().err
+        assert main(["doctor", "--command-config", str(wrong)]) == 3
+        assert "are mechanism, user and password right?" in capsys.readouterr().out
     finally:
         launcher.bring_down(folder, lambda _: None)
 
@@ -370,6 +389,8 @@ def test_load_is_measured(cluster: Cluster, rookery: Command, topic: str) -> Non
     assert 0 < row["p50-ms"] <= row["p99-ms"] <= row["max-ms"]
     (row,) = rookery.json("bench", "consume", "--topic", topic)
     assert (row["records"], row["p50-ms"]) == (320, "-")
+    assert f"did you mean {topic}?" in rookery("bench", "consume", "--topic", f"{topic}s", code=4)
+    assert f"{topic}s" not in rookery("topic", "list", "-o", "name").split(), "who reads creates nothing"
     (row,) = rookery.json("bench", "e2e", "-n", "5", "--size", "10")
     assert row["records"] == 5
     assert not [name for name in rookery("topic", "list", "-o", "name").split() if name.startswith("rookery-bench-")]
@@ -405,7 +426,8 @@ def test_records_are_printed_by_a_format_and_up_to_a_place(
     )
     assert printed("-p", "0", "--until", "3", "--format", "%o ") == b"0 1 2 "
     assert printed("--until", "@2001-01-01T00:00:00", "--format", "%o ") == b""
-    assert len(printed("-o", "jsonl").splitlines()) == 20
+    assert len(printed("-o", "jsonl").splitlines()) == len(json.loads(printed("-o", "json"))) == 20
+    assert printed("-o", "name", "-p", "1", "-n", "1") == f"{topic} 1 0\n".encode()
     for words in (["--format", "%q"], ["--until", "soon"], ["--until", "-1"], ["--from", "soon"]):
         assert main(["consume", topic, *words, "--bootstrap", cluster.bootstrap]) == 2
 

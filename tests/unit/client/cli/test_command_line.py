@@ -48,6 +48,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["topic", "lst"], "there is no 'lst'; did you mean list?"),
         (["topic", "list", "--bootstarp", "x"], "did you mean --bootstrap?"),
         (["topic", "list", "-o", "jsno"], "there is no 'jsno'; did you mean json?"),
+        (["group", "reset", "g", "--to-earlist"], "is required; there is no --to-earlist; did you mean --to-earliest?"),
         (["zzz"], "(choose from"),
     ],
 )
@@ -74,17 +75,24 @@ def verbs() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 
 
 def test_every_verb_that_prints_rows_has_every_form_of_output() -> None:
-    """Records have forms of their own."""
+    """Records have forms of their own besides."""
     forms = {
         name: set(action.choices or ())
         for name, parser in verbs()
         for action in parser._actions
-        if "--output" in action.option_strings and name != "consume"
+        if "--output" in action.option_strings
     }
+    assert forms.pop("consume") == {*OUTPUTS, "value", "line"}
     assert {name for name, found in forms.items() if found != set(OUTPUTS)} == set()
     shows = ("list", "describe", "status", "health", "watch", "get", "diff", "offsets", "members", "explain", "dump")
     missing = {name for name, _ in verbs() if name.rpartition(" ")[2] in shows} - set(forms)
     assert missing == set()
+
+
+def test_every_verb_that_asks_a_cluster_is_secured_in_the_same_way() -> None:
+    for name, parser in verbs():
+        options = {option for action in parser._actions for option in action.option_strings}
+        assert not options & {"--bootstrap", "--controllers"} or "--command-config" in options, name
 
 
 # --- asking -------------------------------------------------------------------------------------------------
@@ -116,7 +124,8 @@ def test_a_person_on_a_terminal_is_asked(
     else:
         with pytest.raises(CliError, match="nothing was changed"):
             confirm("Delete it?", yes=False)
-    assert capsys.readouterr().out == "Delete it? [y/N] "
+    out, asked = capsys.readouterr()
+    assert (out, asked.rstrip("\n")) == ("", "Delete it? [y/N] "), "standard output is for what programs read"
 
 
 # --- completion ---------------------------------------------------------------------------------------------
@@ -206,3 +215,10 @@ def test_a_config_file_is_not_destroyed(config: Path, capsys: pytest.CaptureFixt
     assert "cannot be read" in said(capsys, "context", "list", code=1)
     config.write_text("contexts = 7\n")
     assert "[contexts.NAME]" in said(capsys, "context", "list", code=1)
+
+
+def test_a_file_that_cannot_be_written_is_named(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rookery").write_text("in the way of a folder")
+    assert f"rookery: {tmp_path / 'rookery'}: " in said(capsys, "context", "add", "a", "--bootstrap", "x:1", code=1)

@@ -1,7 +1,9 @@
 """`rookery group explain` where groups lag for each of the reasons that it knows, on real nodes."""
 
+import itertools
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -103,6 +105,80 @@ def test_one_slow_member(cluster: Cluster, rookery: Command) -> None:
     finally:
         quick.close()
         slow.close()
+
+
+def test_a_topic_that_no_member_reads(cluster: Cluster, rookery: Command) -> None:
+    filled(cluster, "read", 1)
+    filled(cluster, "forgotten", 4)
+    member = joined(cluster, "half", "read", share=1)
+    try:
+        commit_as_member(member, read0=1, forgotten0=0)
+        said = rookery("group", "explain", "half", "--sample", "0")
+        assert "1 partition(s) with 4 record(s) have no member: forgotten-0" in said.lower()
+        assert "1. subscribe the members to these topics" in said
+    finally:
+        member.close()
+
+
+def test_a_rebalance_that_a_member_holds_up(cluster: Cluster, rookery: Command) -> None:
+    """It does not poll, so it does not learn that it has to join again."""
+    filled(cluster, "waiting", 3, 3)
+    first = joined(cluster, "held-up", "waiting", name="first", share=2)
+    commit_as_member(first, waiting0=0, waiting1=0)
+    second = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "held-up", "log_level": 0})
+    second.subscribe(["waiting"])
+
+    def explained() -> bool:
+        second.poll(0.1)
+        said = rookery("group", "explain", "held-up", "--sample", "0")
+        return "It is rebalancing (state PreparingRebalance)" in said and "max.poll.interval.ms is evicted" in said
+
+    try:
+        cluster.wait_for(explained, "the rebalance to be named")
+    finally:
+        first.close()
+        second.close()
+
+
+def test_lag_that_stays_grows_and_shrinks(cluster: Cluster, rookery: Command) -> None:
+    filled(cluster, "even", 2000, 2000)
+    member = joined(cluster, "steady", "even", share=2)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "linger.ms": 0})
+    commit_as_member(member, even0=0, even1=0)
+    assert "It is 4000 record(s) behind, spread over 2 partitions and 1 member(s)" in rookery(
+        "group", "explain", "steady", "--sample", "0"
+    )
+
+    def found_while(step: Callable[[int], None], words: str) -> None:
+        """Does steps of work until `explain` says the words."""
+        over = threading.Event()
+
+        def work() -> None:
+            for done in itertools.takewhile(lambda _: not over.is_set(), itertools.count(1)):
+                step(done)
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        try:
+            cluster.wait_for(lambda: words in rookery("group", "explain", "steady", "--sample", "0.5"), words)
+        finally:
+            over.set()
+            worker.join()
+
+    def more_comes(done: int) -> None:
+        for _ in range(3):
+            producer.produce("even", b"v", partition=1)
+        producer.flush(30)
+        commit_as_member(member, even0=min(done, 2000))
+
+    def less_comes(done: int) -> None:
+        commit_as_member(member, even1=min(done, 2000))
+
+    try:
+        found_while(more_comes, "More comes than it handles: ")
+        found_while(less_comes, "It catches up: ")
+    finally:
+        member.close()
 
 
 def test_a_loop_of_rebalances_is_found_with_its_cause(cluster: Cluster, rookery: Command) -> None:

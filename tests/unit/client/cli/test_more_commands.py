@@ -111,7 +111,8 @@ def test_preferred_leaders_come_back(cluster: Cluster, rookery: Command) -> None
     first = cluster.leader("led", 0)
     cluster.restart(first)
     cluster.wait_in_sync("led")
-    rookery("partition", "elect", "--topic", "led")
+    rows = rookery.json("partition", "elect", "--topic", "led")
+    assert {(row["topic"], row["result"]) for row in rows} <= {("led", "done")}
     cluster.wait_for(lambda: cluster.leader("led", 0) == first, "the preferred leader")
 
 
@@ -128,6 +129,7 @@ def test_an_open_transaction_is_shown_and_can_be_aborted(cluster: Cluster, rooke
     assert described["partitions"] == ["tx-0"]
     (found,) = rookery.json("transaction", "producers", "tx", "0")
     assert found["current-transaction-start-offset"] == 0
+    assert "`rookery transaction list` shows" in rookery("transaction", "describe", "nobodys", code=4)
     assert "begins at 7" in rookery("transaction", "abort", "tx", "0", "--start-offset", "7", "--yes", code=4)
     rookery("transaction", "abort", "tx", "0", "--start-offset", "0", "--yes")
     (after,) = rookery.json("transaction", "producers", "tx", "0")
@@ -150,6 +152,7 @@ def test_users(rookery: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rookery.json("user", "list") == [{"user": "alice", "mechanism": "SCRAM-SHA-512", "iterations": 4096}]
     rookery("user", "delete", "alice", "--yes")
     assert rookery.json("user", "list") == []
+    assert "`rookery user list` shows what there is" in rookery("user", "delete", "alice", "--yes", code=4)
 
 
 def test_quotas(cluster: Cluster, rookery: Command) -> None:
@@ -161,6 +164,7 @@ def test_quotas(cluster: Cluster, rookery: Command) -> None:
     rookery("quota", "unset", "--user", "alice", "producer_byte_rate")
     cluster.wait_for(lambda: len(rookery.json("quota", "list")) == 1, "the quota to be gone")
     assert "known quotas are" in rookery("quota", "set", "--user", "a", "bytes=1", code=2)
+    assert "did you mean producer_byte_rate?" in rookery("quota", "set", "--ip", "x", "producer_byte_rat=1", code=2)
     assert "whose quota?" in rookery("quota", "set", "producer_byte_rate=1", code=2)
 
 

@@ -27,7 +27,8 @@ def silent_port() -> Iterator[int]:
 
 def test_ctrl_c_ends_it_while_it_waits_for_input(silent_port: int) -> None:
     command = [sys.executable, "-m", "rookery.client.cli", "produce", "t", "--bootstrap", f"127.0.0.1:{silent_port}"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    heeds = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731  # who runs in the background ignores it
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeds)
     try:
         reading = Path(f"/proc/{process.pid}/task")
         assert processes.wait_until(lambda: len(list(reading.iterdir())) > 1, WAIT_S), "a thread reads the input"
