@@ -54,7 +54,7 @@ def ran(spark: SparkSession, cluster: LocalCluster, tmp_path_factory: pytest.Tem
     folder = tmp_path_factory.mktemp("pipelines")
     shutil.copytree(FILES, folder, dirs_exist_ok=True)
     for topic, partitions in TOPICS.items():
-        cluster.create_topic(topic, partitions, 3)
+        cluster.create_topic(topic, partitions, 3, {"cleanup.policy": "compact"} if topic == "customers" else {})
     ran = Ran(folder, two_parts(), {name: [] for name in NAMES}, {})
     for part, customers in zip(ran.parts, CUSTOMERS, strict=True):
         write(cluster, "orders", part.records())
