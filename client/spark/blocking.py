@@ -11,6 +11,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+import uvloop
+
 from rookery.client.producer import Producer
 from rookery.client.producer.encoded import producer_over
 from rookery.client.spark.kafka_options import ALL, Connecting, Producing
@@ -26,7 +28,7 @@ class BlockingCluster:
     """A cluster whose coroutines run in another thread."""
 
     def __init__(self, connecting: Connecting, cluster: Cluster | None = None) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rookery-client", daemon=True)
         self._thread.start()
         self.cluster = cluster or Cluster(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 
@@ -14,6 +15,7 @@ class Folder:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         context: Any = spark.sparkContext
+        self._context = context
         self._jvm = context._jvm
         self._path = self._jvm.org.apache.hadoop.fs.Path(path)
         self._files = self._path.getFileSystem(context._jsc.hadoopConfiguration())
@@ -46,16 +48,29 @@ class Folder:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Replace a small file as a whole: it is written beside and renamed."""
-        beside = self._child(f".{name}.new")
+        """Replace a small file as a whole: it is written beside and renamed, so that a crash leaves the old or the new
+        one."""
+        beside, place = self._child(f".{name}.new"), self._child(name)
         stream = self._files.create(beside, True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        self._files.delete(self._child(name), False)
-        if not self._files.rename(beside, self._child(name)):
-            raise OSError(f"{self._child(name)} cannot be written")
+        try:
+            self._rename_over(beside, place)
+        except Py4JJavaError:  # a store that offers no such rename
+            self._files.delete(place, False)
+            if not self._files.rename(beside, place):
+                raise OSError(f"{place} cannot be written") from None
+
+    def _rename_over(self, beside: Any, place: Any) -> None:
+        """In one step, as `rename` of a FileSystem does not."""
+        hadoop = self._jvm.org.apache.hadoop.fs
+        kinds = getattr(hadoop, "Options$Rename")
+        how = self._context._gateway.new_array(kinds, 1)
+        how[0] = kinds.OVERWRITE
+        files = hadoop.FileContext.getFileContext(self._files.getUri(), self._context._jsc.hadoopConfiguration())
+        files.rename(beside, place, how)
 
     def remove(self, name: str) -> None:
         self._files.delete(self._child(name), True)

@@ -21,7 +21,7 @@ every = "0 seconds"
 [sources.numbers]
 topic = "{source}"
 values = "text"
-options = {{ maxOffsetsPerTrigger = 100 }}
+options = {{ maxOffsetsPerTrigger = {at_once} }}
 
 [transform]
 sql = "SELECT value, _partition AS partition FROM numbers"
@@ -33,9 +33,9 @@ options = {{ "kafka.transaction.timeout.ms" = 120000 }}
 """
 
 
-def write_file(folder: Path, source: str, sink: str) -> Path:
+def write_file(folder: Path, source: str, sink: str, at_once: int = 100) -> Path:
     path = folder / "copy.toml"
-    path.write_text(FILE.format(source=source, sink=sink))
+    path.write_text(FILE.format(source=source, sink=sink, at_once=at_once))
     return path
 
 

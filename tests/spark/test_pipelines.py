@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from rookery.client.spark.checkpoints import Folder
 from rookery.client.spark.pipelines.runner import CONTINUES, CRASHED, NEW, ChangedError, PipelineRun
 from rookery.client.spark.pipelines.spec import Pipeline
 from rookery.client.spark.pipelines.spec_file import read_pipeline
@@ -53,7 +54,7 @@ def ran(spark: SparkSession, cluster: LocalCluster, tmp_path_factory: pytest.Tem
     folder = tmp_path_factory.mktemp("pipelines")
     shutil.copytree(FILES, folder, dirs_exist_ok=True)
     for topic, partitions in TOPICS.items():
-        cluster.create_topic(topic, partitions, 3)
+        cluster.create_topic(topic, partitions, 3, {"cleanup.policy": "compact"} if topic == "customers" else {})
     ran = Ran(folder, two_parts(), {name: [] for name in NAMES}, {})
     for part, customers in zip(ran.parts, CUSTOMERS, strict=True):
         write(cluster, "orders", part.records())
@@ -179,3 +180,22 @@ def test_how_a_run_begins(spark: SparkSession, cluster: LocalCluster, ran: Ran) 
     tuned = PipelineRun(spark, faster, reach(cluster))
     assert tuned.start().kind == CONTINUES
     tuned.watch(lambda _: None)
+
+
+def test_a_note_is_the_old_one_or_the_new_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that dies while it writes leaves the plan there, so that a changed file is still seen."""
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    folder = Folder(spark, str(tmp_path / "checkpoint"))
+    for text in ("first", "second"):
+        folder.write("note", text)
+        assert folder.read("note") == text
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "_rename_over", dies)
+        with pytest.raises(KeyboardInterrupt):
+            folder.write("note", "third")
+    assert folder.read("note") == "second"

@@ -34,14 +34,14 @@ def server(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 def rows(
-    spark: SparkSession, kind: str, server: LocalCluster, topic: str, isolation: str, **options: str
+    spark: SparkSession, kind: str, server: LocalCluster, topic: str, isolation: str | None, **options: str
 ) -> list[tuple[Any, ...]]:
     """Whole rows in the order of the log. A task that waits for what never comes fails."""
     given = {
         "kafka.bootstrap.servers": server.bootstrap,
         "subscribe": topic,
-        "kafka.isolation.level": isolation,
         "kafkaConsumer.pollTimeoutMs": "20000",
+        **({} if isolation is None else {"kafka.isolation.level": isolation}),
         **options,
     }
     found = spark.read.format(kind).options(**given).load().collect()
@@ -64,6 +64,8 @@ def test_reads_are_equal_row_for_row(spark: SparkSession, server: LocalCluster) 
         assert values(theirs) == expected
         assert ours == theirs
         assert rows(spark, "rookery", server, "mixed", isolation, **split) == theirs
+    for kind in KINDS:
+        assert values(rows(spark, kind, server, "mixed", None)) == written.all, "the default is read_uncommitted"
 
 
 def archive(spark: SparkSession, server: LocalCluster, topic: str, folder: Path) -> list[int]:
