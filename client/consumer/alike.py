@@ -1,11 +1,13 @@
 """Records of a batch that are as long as the one before them: found and cut without a step for each.
 
-Where keys and values have the same lengths and the times are equal, every byte besides offset, key and value is the
-same at the same place of each record. A slice with the record's length as its step picks such a byte of all records, so
-a few comparisons of slices show how far the row goes.
+Where keys and values have the same lengths, every byte besides time, offset, key and value is the same at the same
+place of each record. A slice with the record's length as its step picks such a byte of all records, so a few looks at
+slices show how far the row goes. Times may differ while they are one or two bytes long: tables make numbers of them.
 """
 
+from collections.abc import Iterable
 from itertools import repeat
+from operator import add
 from typing import NamedTuple
 
 from rookery.core.wire.records import read_zigzag
@@ -15,6 +17,13 @@ _WIDTHS = (range(64), range(64, 8192))
 _ONE = bytes(2 * offset for offset in _WIDTHS[0])
 _LOW = bytes((2 * offset) & 0x7F | 0x80 for offset in range(8192))
 _HIGH = bytes((2 * offset) >> 7 for offset in range(8192))
+_LAST_BYTES = bytes(range(128))
+"""What the last byte of a number may be."""
+_FIRST_EVEN = bytes(range(128, 256, 2))
+"""What the first of two bytes of a number that is not negative may be."""
+_OF_ONE = [byte >> 1 ^ -(byte & 1) for byte in range(128)]
+_OF_FIRST = [(byte & 0x7F) >> 1 for byte in range(256)]
+_OF_SECOND = [byte << 6 for byte in range(128)]
 FEWEST = 4
 
 
@@ -25,8 +34,10 @@ class Row(NamedTuple):
     step: int
     start: int
     """Where the first begins."""
+    time: tuple[int, int]
+    """From where to where, from the record's beginning."""
     key: tuple[int, int] | None
-    """From where to where, from the record's beginning; None without a key."""
+    """The same; None without a key."""
     value: tuple[int, int] | None
 
     @property
@@ -38,6 +49,22 @@ class Row(NamedTuple):
 
     def values(self, data: bytes) -> "repeat[None] | list[bytes]":
         return self._cut(data, self.value)
+
+    def timestamps(self, data: bytes, before: int) -> Iterable[int]:
+        """`before`: that of the record before the row."""
+        start, stop = self.start + self.time[0], self.start + self.time[1]
+        first = data[start : self.end : self.step]
+        if stop - start > 2:
+            return repeat(before, self.records)
+        if stop - start == 1:
+            if first == data[start - self.step : start - self.step + 1] * self.records:
+                return repeat(before, self.records)
+            base = before - _OF_ONE[data[start - self.step]]
+            return map([base + each for each in _OF_ONE].__getitem__, first)
+        second = data[start + 1 : self.end : self.step]
+        base = before - _OF_FIRST[data[start - self.step]] - _OF_SECOND[data[start + 1 - self.step]]
+        high = [base + each for each in _OF_SECOND]
+        return map(add, map(_OF_FIRST.__getitem__, first), map(high.__getitem__, second))
 
     def _cut(self, data: bytes, bounds: tuple[int, int] | None) -> "repeat[None] | list[bytes]":
         if bounds is None:
@@ -54,7 +81,8 @@ def row_after(data: bytes, begin: int, end: int, most: int) -> Row | None:
     if data[end : end + 2] != size or data[end + step : end + step + 2] != size:
         return None
     _, at = _number(data, begin)
-    _, offset_at = _number(data, at + 1)
+    time_at = at + 1
+    _, offset_at = _number(data, time_at)
     raw, offset_end = _number(data, offset_at)
     offset = _signed(raw)
     raw, key_at = _number(data, offset_end)
@@ -69,27 +97,30 @@ def row_after(data: bytes, begin: int, end: int, most: int) -> Row | None:
         return None  # a number with more bytes than it needs: the records after it may have fewer
     following = offset + 1
     count = min(most, (len(data) - end) // step, widest.stop - following)
-    same = [
-        (place - begin, data[place : place + 1])
-        for place in (
-            *reversed(range(begin, offset_at)),  # the time first: it ends most rows
-            *range(offset_end, key_at),
-            *range(key_end, value_at),
-            end - 1,
-        )
-    ]
-    while count >= FEWEST:
-        stop = end + count * step
-        for place, byte in same:
-            if data[end + place : stop : step] != byte * count:
-                break
-        else:
-            if _numbered(data, end + offset_at - begin, stop, step, following, count):
-                key = None if length < 0 else (key_at - begin, key_end - begin)
-                value = None if value_size < 0 else (value_at - begin, value_at - begin + value_size)
-                return Row(count, step, end, key, value)
+    allowed = [(place, data[place : place + 1]) for place in (end - 1, *range(begin, time_at))]
+    allowed += _times(data, time_at, offset_at)
+    allowed += [(place, data[place : place + 1]) for place in (*range(offset_end, key_at), *range(key_end, value_at))]
+    for place, those in allowed:
+        if count < FEWEST:
+            return None
+        found = data[step + place : end + count * step : step]
+        count -= len(found.lstrip(those))
+    while count >= FEWEST and not _numbered(data, step + offset_at, end + count * step, step, following, count):
         count //= 2
-    return None
+    if count < FEWEST:
+        return None
+    key = None if length < 0 else (key_at - begin, key_end - begin)
+    value = None if value_size < 0 else (value_at - begin, value_at - begin + value_size)
+    return Row(count, step, end, (time_at - begin, offset_at - begin), key, value)
+
+
+def _times(data: bytes, at: int, end: int) -> list[tuple[int, bytes]]:
+    """Which bytes may stand where the time from `at` to `end` has its own, for it to be as long."""
+    if end - at == 1:
+        return [(at, _LAST_BYTES)]
+    if end - at == 2 and data[at] in _FIRST_EVEN:
+        return [(at, _FIRST_EVEN), (at + 1, _LAST_BYTES)]
+    return [(place, data[place : place + 1]) for place in range(at, end)]
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:

@@ -43,7 +43,7 @@ class BatchColumns:
         """A row of records that follow a record, which is like them."""
         count = row.records
         self.offsets += range(before.offset + 1, before.offset + 1 + count)
-        self.timestamps += repeat(before.timestamp, count)
+        self.timestamps += row.timestamps(data, before.timestamp)
         keys, values = row.keys(data), row.values(data)
         self.keys += keys if isinstance(keys, list) else repeat(None, count)
         self.values += values if isinstance(values, list) else repeat(None, count)

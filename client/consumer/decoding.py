@@ -145,8 +145,8 @@ def _records(data: bytes, row: Row, before: RawRecord) -> "map[RawRecord]":
     """The records of a row that follows a record."""
     offsets = range(before.offset + 1, before.offset + 1 + row.records)
     fields = zip(
-        repeat(before.topic), repeat(before.partition), offsets, repeat(before.timestamp), row.keys(data),
-        row.values(data), repeat(()), repeat(before.leader_epoch), repeat(None),
+        repeat(before.topic), repeat(before.partition), offsets, row.timestamps(data, before.timestamp),
+        row.keys(data), row.values(data), repeat(()), repeat(before.leader_epoch), repeat(None),
     )  # fmt: skip
     return map(new_record, repeat(Record), fields)
 

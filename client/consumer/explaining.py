@@ -4,15 +4,10 @@ from typing import Any
 
 from rookery.client.consumer.engine import Engine
 from rookery.client.consumer.fetches import Fetches
-from rookery.client.consumer.partition import Partition, Phase
+from rookery.client.consumer.partition import Partition
 from rookery.client.consumer.reading import Reading
+from rookery.client.consumer.stalls import doing
 from rookery.client.session import Session
-
-_WAITS = {
-    Phase.COMMITTED: "looks up the group's committed offset",
-    Phase.RESET: "asks the leader for the offset to begin at",
-    Phase.VALIDATE: "asks the new leader whether it has the records that were read",
-}
 
 
 def explain(session: Session, engine: Engine | None, fetches: Fetches, reading: Reading) -> dict[str, Any]:
@@ -42,6 +37,8 @@ def problems(engine: Engine, fetches: Fetches) -> list[str]:
             found.append(f"{tp} has no leader")
         elif partition.failures:
             found.append(f"{tp}: the last {partition.failures} fetches failed")
+        elif tp in engine.fetcher.stalls.since:
+            found.append(f"{tp} stands still: it {doing(partition, has_leader=True)}")
     return [str(each) for each in found if each is not None]
 
 
@@ -56,6 +53,7 @@ def metrics(engine: Engine | None, fetches: Fetches, reading: Reading, skipped: 
         "fetch-total": engine.fetcher.requests,
         "records-lag-max": max(lags, default=0),
         "assigned-partitions": len(fetches.partitions),
+        "stalled-partitions": len(engine.fetcher.stalls.since),
         "buffered-bytes": fetches.buffered,
         "metadata-refresh-total": engine.metadata.refreshes,
     }
@@ -94,18 +92,8 @@ def _group(engine: Engine) -> dict[str, Any]:
 
 def _partition(partition: Partition, engine: Engine | None) -> dict[str, Any]:
     leader = None if engine is None else engine.metadata.leader(partition.place)
-    if partition.problem is not None:
-        doing = f"stopped: {partition.problem}"
-    elif partition.paused:
-        doing = "paused"
-    elif partition.revoking:
-        doing = "is given up"
-    elif leader is None:
-        doing = "waits for a leader"
-    else:
-        doing = _WAITS.get(partition.phase, "fetches")
     return {
-        "doing": doing,
+        "doing": doing(partition, has_leader=leader is not None),
         "position": partition.position,
         "lag": _lag(partition),
         "committed": partition.committed if partition.committed >= 0 else None,

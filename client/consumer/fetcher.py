@@ -10,6 +10,7 @@ from rookery.client.consumer.metadata import UNREACHABLE, Metadata
 from rookery.client.consumer.partition import Partition
 from rookery.client.consumer.session import FetchSession, Wanted
 from rookery.client.consumer.signal import Signal
+from rookery.client.consumer.stalls import AFTER_S, Stalls, doing
 from rookery.core.errors import KafkaError
 from rookery.core.event_logging import get_logger
 from rookery.core.net.backoff import Backoff, BackoffSettings
@@ -25,6 +26,8 @@ VERSION_MAX = 16
 SILENT_S = 2.0
 """An answer that is later than this raises the doubt whether the node still leads."""
 CLOSE_S = 1.0
+LOOK_S = 1.0
+STALL_HINT = "explain() and health() of the consumer, and `rookery doctor`, say more"
 
 
 @dataclass(slots=True)
@@ -62,6 +65,8 @@ class Fetcher:
         self._changed = Signal()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._sessions: dict[int, FetchSession] = {}
+        self._note_at: dict[int, float] = {}
+        self.stalls = Stalls(settings.max_wait_s + AFTER_S)
         self.requests = 0
         self.bytes = 0
 
@@ -80,12 +85,28 @@ class Fetcher:
                         self._tasks[node] = asyncio.create_task(
                             self._fetch_from(node), name=f"fetch from {node}"
                         )
-                await self._changed.wait(1.0)
+                await self._changed.wait(LOOK_S)
+                self._look_for_stalls()
         finally:
             tasks = list(self._tasks.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _look_for_stalls(self) -> None:
+        now, full = self._now(), self._fetches.buffered >= self._fetches.limits.bytes_max
+        begun, over = self.stalls.look({} if full else self._fetches.partitions, now)  # full: the user takes nothing
+        for tp in begun:
+            has_leader = self._metadata.leader(tp) is not None
+            log.warning(
+                "partition.stalled",
+                partition=str(tp),
+                for_s=round(now - self.stalls.since[tp]),
+                doing=doing(self._fetches.partitions[tp], has_leader=has_leader),
+                hint=STALL_HINT,
+            )
+        for tp in over:
+            log.info("partition.goes_on", partition=str(tp))
 
     async def end_sessions(self) -> None:
         """Let the nodes forget the sessions; what does not work out at once is left to their cache."""
@@ -198,9 +219,20 @@ class Fetcher:
                     got = True
                     self.bytes += len(data.records)
                 self._take_partition(tp, wanted[tp], before[tp], data, node)
+        if self._now() >= self._note_at.get(node, 0.0):
+            self._note_ends(wanted, node)
         if got:
             self._on_data()
         return got
+
+    def _note_ends(self, wanted: dict[TopicPartition, Wanted], node: int) -> None:
+        """The node answered: partitions that are read to their ends have no records to wait for."""
+        now, committed = self._now(), self._fetches.limits.read_committed
+        self._note_at[node] = now + LOOK_S
+        for tp in wanted:
+            partition = self._fetches.partitions.get(tp)
+            if partition is not None and not partition.failures and partition.fetch_offset >= partition.end(committed):
+                self.stalls.nothing_new(partition, now)
 
     def _take_partition(
         self, tp: TopicPartition, wanted: Wanted, incarnation: int, data: PartitionData, node: int

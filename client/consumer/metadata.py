@@ -125,9 +125,9 @@ class Metadata:
     async def refresh(self, also: Iterable[str] = ()) -> None:
         """Ask now, for some more topics than the wanted ones."""
         wanted = None if self._all else sorted(self._wanted | frozenset(also))
+        self.refreshes += 1
         await self._cluster.refresh(wanted, create=self._create and not self._all)
         self.failure = None
-        self.refreshes += 1
         self._take_leaders()
         self.on_refresh()
         self.refreshed.notify()

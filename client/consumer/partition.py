@@ -191,6 +191,10 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.phase = Phase.FETCH
 
+    def end(self, committed: bool) -> int:
+        """Where there was no more to read at the last answer: with `committed`, before transactions that are open."""
+        return self.last_stable if committed else self.high_watermark
+
     # --- what was fetched -----------------------------------------------------------------------------------
 
     @property

@@ -63,8 +63,7 @@ class Filling:
     ) -> None:
         """Fill batches of one partition, or of one partition after the other where none is given."""
         accumulator, values, keys = self._accumulator, columns.values, columns.keys
-        sizes = map(OVERHEAD.__add__, map(len, values))
-        ends = list(accumulate(sizes if keys is None else map(add, sizes, map(len, keys))))
+        ends = _ends(keys, values)
         start = 0
         while start < len(values):
             index = self._partitioner.choose(route, None, 0) if partition is None else partition
@@ -81,6 +80,16 @@ class Filling:
                 self._opened()
                 await asyncio.sleep(0)
             start = stop
+
+
+def _ends(keys: Sequence[bytes] | None, values: Sequence[bytes]) -> Sequence[int]:
+    """The size of all records up to each. Nothing is added up where all are alike."""
+    sizes = set(map(len, values))
+    if len(sizes) == 1 and (keys is None or len(set(map(len, keys))) == 1):
+        each = OVERHEAD + sizes.pop() + (0 if keys is None else len(keys[0]))
+        return range(each, each * len(values) + 1, each)
+    bare = map(OVERHEAD.__add__, map(len, values))
+    return list(accumulate(bare if keys is None else map(add, bare, map(len, keys))))
 
 
 def _fitting(ends: Sequence[int], start: int, room: int, batch_size: int) -> tuple[int, int]:

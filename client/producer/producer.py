@@ -313,11 +313,11 @@ class Producer(TransactionCalls):
             raise ConfigurationError(f"{len(keys)} keys do not fit {len(values)} values", "keys")
         route = await self._routing().find(topic, partition, self.max_block_s)
         timestamp = time_ns() // 1_000_000 if timestamp_ms is None else _checked_time(timestamp_ms)
-        raw = _serialized("value", self._value_serializer, values)
-        raw_keys = None if keys is None else _serialized("key", self._key_serializer, keys)
+        raw, with_none = _serialized("value", self._value_serializer, values)
+        raw_keys, without_key = (None, False) if keys is None else _serialized("key", self._key_serializer, keys)
         deliveries = Deliveries()
         own = self._own_partitioner is not None and partition is None
-        if own or None in raw or (raw_keys is not None and None in raw_keys):
+        if own or with_none or without_key:
             for number, value in enumerate(values):
                 key = None if keys is None else keys[number]
                 sent = await self.send(topic, value, key=key, partition=partition, timestamp_ms=timestamp)
@@ -417,10 +417,12 @@ class Producer(TransactionCalls):
         return found
 
 
-def _serialized(what: str, function: Serializer | None, values: Sequence[Any]) -> list[Any]:
-    if function is None and set(map(type, values)) <= {bytes, type(None)}:
-        return list(values)
-    return [serialize(function, what, value) for value in values]
+def _serialized(what: str, function: Serializer | None, values: Sequence[Any]) -> tuple[list[Any], bool]:
+    """The values as bytes, and whether some are None."""
+    if function is None and (kinds := set(map(type, values))) <= {bytes, type(None)}:
+        return list(values), type(None) in kinds
+    raw = [serialize(function, what, value) for value in values]
+    return raw, None in raw
 
 
 def _checked_time(timestamp_ms: int) -> int:

@@ -51,8 +51,11 @@ def test_a_consumer_names_what_its_partitions_and_its_group_suffer_from() -> Non
         crash=None,
         group=SimpleNamespace(failure=None),
         metadata=SimpleNamespace(failure=None, leader=lambda _: 1),
+        fetcher=SimpleNamespace(stalls=SimpleNamespace(since={})),
     )
     assert problems(engine, fetches) == []
+    engine.fetcher.stalls.since = {PLACE: 1.0}
+    assert problems(engine, fetches) == ["t-0 stands still: it looks up the group's committed offset"]
     fetches.partitions[PLACE].failures = 3
     assert problems(engine, fetches) == ["t-0: the last 3 fetches failed"]
     engine.metadata.leader = lambda _: None

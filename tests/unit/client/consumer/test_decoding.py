@@ -70,21 +70,44 @@ def test_columns_hold_the_same_records(runs: Any, position: int) -> None:
     assert list(columns.cut(0, len(columns)).values) == [each.value for each in records if each.offset >= position]
 
 
-@given(st.integers(0, 20_000), st.integers(0, 255))
-def test_broken_bytes_are_found_as_by_the_plain_decoder(place: int, byte: int) -> None:
+LATER = st.sampled_from([-70, -1, 0, 0, 1, 3, 61, 64, 4000, 8192])
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), LATER), min_size=1, max_size=30))
+def test_records_that_differ_in_time_are_those_of_the_batch(runs: Any) -> None:
+    """All of one size: times go on by a byte's worth, by more, and back, before the first one, too."""
+    data = encoded([(count, later, 3, 20, False) for count, later in runs])
+    [(at, header)] = batches(data)
+    found = decode_batch(PLACE, data, at, header)
+    plain = [(each.offset, each.timestamp, each.key, each.value) for each in read_records(data, at)]
+    assert [(each.offset, each.timestamp, each.key, each.value) for each in found] == plain
+    assert decode_columns(PLACE, data, at, header).records() == found
+
+
+@given(st.integers(0, 20_000), st.integers(0, 255), st.sampled_from([0, 1, 7]))
+def test_broken_bytes_are_found_as_by_the_plain_decoder(place: int, byte: int, later: int) -> None:
     """Wherever one byte differs, also within a row of records that are alike."""
-    data = bytearray(encoded([(100, 0, 3, 90, False)]))
+    data = bytearray(encoded([(1, later, 3, 90, False)] * 100))
     header_size = 61
     data[header_size + place % (len(data) - header_size)] = byte
     [(at, header)] = batches(bytes(data))
     try:
-        plain = [(each.offset, each.key, each.value) for each in read_records(bytes(data), at)]
+        plain = [(each.offset, each.timestamp, each.key, each.value) for each in read_records(bytes(data), at)]
     except WireError:
         with pytest.raises(WireError):
             decode_batch(PLACE, bytes(data), at, header)
     else:
         found = decode_batch(PLACE, bytes(data), at, header)
-        assert [(each.offset, each.key, each.value) for each in found] == plain
+        assert [(each.offset, each.timestamp, each.key, each.value) for each in found] == plain
+
+
+def test_records_of_different_milliseconds_are_one_row() -> None:
+    """A batch that was filled one by one takes no step for each record, nor for each millisecond."""
+    data = encoded([(1, 1, None, 100, False)] * 60)[61:]
+    row = row_after(data, 0, 100 + 9, 59)
+    assert row is not None
+    assert row.records == 59
+    assert list(row.timestamps(data, 1001)) == list(range(1002, 1061))
 
 
 def test_a_long_row_is_found_at_once() -> None:
