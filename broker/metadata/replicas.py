@@ -91,7 +91,7 @@ class Replicas(Service):
         """Replicas given to this broker since it is active, or set aside, until they are made: nothing of them is
         anywhere here."""
         self._retired: dict[Key, TopicPartition] = {}
-        """Where replicas lie that are about to be removed or replaced."""
+        """Where replicas lie that are about to be removed."""
         self._failed: dict[Key, float] = {}
         """Replicas that could not be made, and when to try again."""
         self.rebuilds = 0
@@ -140,6 +140,7 @@ class Replicas(Service):
                 pass
         if partition is not None and wanted is None:
             self._retire(partition)
+            self._retired[key] = partition.topic_partition
         self._enqueue(key)
 
     def _is_in_place(self, partition: Partition, wanted: im.Partition) -> bool:
@@ -205,7 +206,6 @@ class Replicas(Service):
         """This broker no longer has the replica: it is neither read nor written from now on."""
         self._followers.unfollow(partition.topic_id, partition.index)
         self._partitions.remove(partition.topic_id, partition.index)
-        self._retired[partition.topic_id, partition.index] = partition.topic_partition
         partition.apply(im.Partition(replicas=(), isr=(), leader=-1, leader_epoch=partition.state.leader_epoch))
 
     # --- the queue ------------------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ class Replicas(Service):
         partition = self._partitions.of(*key)
         if partition is not None:
             self._retire(partition)
-            retired = self._retired.pop(key)
+            retired = partition.topic_partition
         for place in self._places_of(key, retired):
             await self._log_dirs.delete(place)
             self._partitions.refused.pop(place, None)

@@ -75,6 +75,8 @@ class Member(Coordinated):
         self._told: set[Place] | None = None
         """What the coordinator was told last; None where it must be told everything."""
         self._must_join = True
+        self._shared: set[Place] | None = None
+        """What it has given to the members, as the leader of a classic group."""
         self._heard_at = 0.0
         """When the last request was sent that kept the member alive."""
         self._asked_at = 0.0
@@ -299,7 +301,9 @@ class Member(Coordinated):
         if not self._judge(joined.error_code, "JoinGroup"):
             return
         self.id = joined.member_id
-        shares = self._shares([each.member_id for each in joined.members]) if joined.leader == self.id else {}
+        leads = joined.leader == self.id
+        self._shared = set(self.load.places()) if leads else None
+        shares = self._shares([each.member_id for each in joined.members]) if leads else {}
         sync = SyncGroupRequest(
             group_id=self.load.group,
             generation_id=joined.generation_id,
@@ -332,6 +336,11 @@ class Member(Coordinated):
         }
 
     async def _beat(self) -> None:
+        """A leader that finds other partitions than it has shared out joins again, for all to get their shares anew."""
+        if self._shared is not None and self._shared != set(self.load.places()):
+            self._unheard()
+            self._must_join = True
+            return
         request = HeartbeatRequest(group_id=self.load.group, generation_id=self.epoch, member_id=self.id)
         answer = await self._ask(HEARTBEAT, 3, request)
         if self._judge(answer.error_code, "Heartbeat"):

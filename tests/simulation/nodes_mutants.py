@@ -18,6 +18,7 @@ from rookery.broker.replication.replica_fetcher import ReplicaFetcher
 from rookery.broker.replication.replica_state import Committed, LeaderState
 from rookery.broker.replication.waiters import Waiters
 from rookery.broker.server.server import Server
+from rookery.broker.server.settings import ConnectionLimits
 from rookery.controller.raft import storage as raft_storage
 from rookery.core.errors import KafkaError
 from rookery.core.log import LogDirFailed, Segment, recovery
@@ -322,6 +323,13 @@ MUTANTS = (
         "a broker that stops goes on listening",
         ("left-over",),
         ((Server, "stop", _keeps_listening),),
+        _with(),
+    ),
+    Mutant(
+        "slots of closed connections",
+        "a client that has left counts as connected until its broker stops",
+        ("liveness",),
+        ((ConnectionLimits, "release", lambda *_: None),),
         _with(),
     ),
     Mutant(

@@ -27,6 +27,7 @@ from tests.simulation.nodes_nemesis import Nemesis
 from tests.simulation.nodes_operator import Operator
 from tests.simulation.nodes_own_load import OwnLoad
 from tests.simulation.nodes_progress import Progress
+from tests.simulation.nodes_rest import Rest
 from tests.simulation.nodes_swarm import Swarm, draw
 from tests.simulation.nodes_transaction_load import TransactionLoad
 from tests.simulation.nodes_world import World
@@ -258,6 +259,8 @@ class Simulation:
         if self.swarm.expiry is not None:
             left = partial(remembered, world)
             self._until(self.patience_s, lambda: not left(), "what nobody uses is forgotten", lambda: str(left()[:5]))
+        rest = Rest(world)
+        self._until(self.patience_s, lambda: not rest.left(), "nothing waits", lambda: str(rest.left()))
         for node in world.nodes.values():
             node.stop()
             self._until(self.patience_s, lambda node=node: not node.up, f"node {node.id} stops")  # type: ignore[misc]

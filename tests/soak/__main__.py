@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.soak import SearchFailed
+
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER.parent.parent / "build" / "soak.jsonl"
 
@@ -37,6 +39,8 @@ def main() -> int:
             result.update(importlib.import_module(f"tests.soak.soak_{name}").main(wanted.seconds))
         except Exception as error:
             failed = True
+            if isinstance(error, SearchFailed):
+                result.update(error.result)
             result["failure"] = f"{type(error).__name__}: {error}"
         result["seconds"] = round(time.monotonic() - begun, 1)
         print(json.dumps(result), flush=True)

@@ -20,6 +20,7 @@ from tests.simulation.nodes_mutants import BY_NAME, MUTANTS
 from tests.simulation.nodes_planting import Mutant
 from tests.simulation.nodes_run import Simulation
 from tests.simulation.nodes_swarm import draw_voter_work
+from tests.soak import SearchFailed
 
 KILLS = Path(__file__).parent.parent / "simulation" / "nodes_kills.json"
 SEEDS_MAX = 300
@@ -131,10 +132,11 @@ def main(budget_s: float) -> dict[str, object]:
             if start is not None:
                 running.add(pool.submit(run_some, start))
     hours = round(totals["simulated_s"] / 3600, 2)
-    result = {key: round(value, 1) for key, value in totals.items()}
+    result: dict[str, object] = {key: round(value, 1) for key, value in totals.items()}
+    result |= {"simulated_hours": hours, "violations": len(violations), "first_seed": first, "mutants": len(MUTANTS)}
     if violations:
-        raise Violation(f"{len(violations)} of {result} from {first}: {' | '.join(violations)[:3000]}")
-    return {**result, "simulated_hours": hours, "violations": 0, "first_seed": first, "mutants": len(MUTANTS)}
+        raise SearchFailed(result, f"{len(violations)} violations: {' | '.join(violations)[:3000]}")
+    return result
 
 
 def search_if_stale(name: str, seeds: list[int]) -> tuple[bool, dict[str, object] | None, float]:

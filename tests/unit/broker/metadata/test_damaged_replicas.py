@@ -140,6 +140,7 @@ async def test_a_damaged_replica_leaves_the_isr_before_its_files_are_set_aside(l
         assert strays != [], "nothing is deleted"
         assert here.replicas.rebuilds == 1
         assert not here.dirs.damaged
+        assert not here.replicas._retired, "and nothing is to be removed"
         # it may join only when the leader has heard of the new one
         await asyncio.sleep(0)
         assert directory(ME) not in here.asked
