@@ -69,7 +69,7 @@ def explained(error: Exception, arguments: argparse.Namespace, options: Mapping[
 
 
 def _plain(error: Exception) -> str:
-    """Without what a program is told to do: its options have other names."""
+    """Without the advice for programs: their options have other names."""
     hint = getattr(error, "hint", "")
     return str(error).removesuffix(f". {hint}") if hint else str(error)
 

@@ -67,5 +67,5 @@ def _where(partition: Partition) -> tuple[int, int]:
 
 
 def _rests(partition: Partition) -> bool:
-    """Nobody wants more of it now, or the user has been told what is wrong."""
+    """Nobody wants more of it now, or what is wrong has been reported."""
     return partition.paused or partition.revoking or partition.unread or partition.problem is not None
