@@ -12,7 +12,7 @@ from rookery.core.net.connection import Connection
 from rookery.core.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from rookery.core.wire.apis.produce import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from rookery.core.wire.records import Record, build_batch
-from tests.cluster.local import LocalCluster, wait_for
+from tests.cluster.local import POLL_S, LocalCluster, wait_for
 from tests.interop.aim import aimed_cluster
 from tests.interop.test_transactions import settled, visible
 from tests.interop.tools import Tools, table
@@ -112,9 +112,10 @@ async def hang(address: str, topic: str) -> int:
     """A transactional batch of a producer that no coordinator knows of; the producer's id."""
     host, _, port = address.rpartition(":")
     connection = await Connection.open(host, int(port), client_id="hangs")
-    given = await connection.request(
-        INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 30
-    )
+    asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    async with asyncio.timeout(60):  # a broker of Kafka that was never asked has none at first
+        while (given := await connection.request(INIT_PRODUCER_ID, 4, asked, 30)).error_code:
+            await asyncio.sleep(POLL_S)
     record = Record(0, LONG_AGO_MS, None, b"hanging", [])
     batch = build_batch(
         [record], producer_id=given.producer_id, producer_epoch=0, base_sequence=0, transactional=True
