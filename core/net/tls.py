@@ -4,7 +4,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from rookery.core.config.options import HIDDEN, ConfigError
 
@@ -17,6 +17,7 @@ ADMIN_NAME = "admin"
 """The subject alternative name (DNS) of a certificate that may change the quorum, and read its log."""
 READER_ID = 2**31 - 1
 """In whose name an administrator reads that log: no node has this id."""
+_ALERT = "last_words"
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _SUITES = {
@@ -97,7 +98,7 @@ def server_context(tls: Tls) -> ssl.SSLContext:
     """For listeners; clients show certificates as ssl.client.auth demands."""
     if tls.chain is None or tls.key is None:
         raise ConfigError("ssl.keystore.location", "", "a listener with SSL needs a key and its certificate")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = _ListenerContext(ssl.PROTOCOL_TLS_SERVER)
     _restrict(context, tls)
     context.verify_mode = _VERIFY[tls.client_auth]
     if tls.client_auth != "none":
@@ -106,6 +107,38 @@ def server_context(tls: Tls) -> ssl.SSLContext:
         _trust(context, tls.trusted)
     _present(context, tls.chain, tls.key)
     return context
+
+
+class _Telling(ssl.SSLObject):
+    """Event loops close a connection whose handshake fails without sending what TLS has to say about it: this keeps
+    it with the error."""
+
+    outgoing: ssl.MemoryBIO
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            error.__dict__[_ALERT] = self.outgoing.read()
+            raise
+
+
+class _ListenerContext(ssl.SSLContext):
+    sslobject_class = _Telling
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *more: Any, **others: Any) -> ssl.SSLObject:
+        made = super().wrap_bio(incoming, outgoing, *more, **others)
+        assert isinstance(made, _Telling)
+        made.outgoing = outgoing
+        return made
+
+
+def last_words(error: Exception) -> bytes:
+    """What a client should still be sent whose handshake with a listener failed with this error: why, in TLS."""
+    found = error.__dict__.get(_ALERT, b"")
+    return found if isinstance(found, bytes) else b""
 
 
 def client_context(tls: Tls) -> ssl.SSLContext:

@@ -16,12 +16,14 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from rookery.core.event_logging import get_logger
+from rookery.core.net.tls import last_words
 
 _log = get_logger("net.tls")
 ACCEPT_PAUSE_S = 0.1
 """After an accept that failed for lack of files or memory."""
 
 LEAST_S = 0.01
+UNREAD_MAX = 1 << 16
 CLOSE_S = 2.0
 """For handshakes that are given up when the listener closes."""
 
@@ -147,6 +149,7 @@ class TlsListening:
     async def _shake_hands(self, accepted: socket.socket, handshake: Handshake) -> None:
         admission, loop = self._admission, asyncio.get_running_loop()
         deadline = loop.time() + admission.handshake_timeout_s
+        spare: socket.socket | None = None
         try:
             with suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -154,15 +157,32 @@ class TlsListening:
                 await _readable(accepted)
                 async with self._turn:
                     await asyncio.sleep(0)
+            spare = accepted.dup()  # the loop closes its own before it reports a failure
             left_s = max(deadline - loop.time(), LEAST_S)
             await loop.connect_accepted_socket(
                 self._factory, accepted, ssl=admission.context, ssl_handshake_timeout=left_s
             )
         except Exception as error:
+            if spare is not None:
+                _send_alert(spare, last_words(error))
             accepted.close()
             admission.failed(handshake, None if handshake.given_up else error)
         else:
             admission.done(handshake)
+        finally:
+            if spare is not None:
+                spare.close()
+
+
+def _send_alert(connection: socket.socket, words: bytes) -> None:
+    """As far as it can be sent at once. What the client has sent is taken first: a connection that is closed with
+    something unread is reset, and what was sent is lost."""
+    with suppress(OSError):
+        if words:
+            with suppress(BlockingIOError):
+                connection.recv(UNREAD_MAX)
+            connection.send(words)
+            connection.shutdown(socket.SHUT_WR)
 
 
 async def _readable(accepted: socket.socket) -> None:

@@ -151,6 +151,39 @@ async def test_certificates_that_do_not_belong_are_refused(tmp_path: Path) -> No
         assert it.scripted.handled == ["x"]
 
 
+async def _told(folder: Path, version: ssl.TLSVersion) -> list[str]:
+    """What clients hear that come without a certificate, with one that has expired, and with one of a stranger."""
+    authority, stranger = Authority(folder / "ours"), Authority(folder / "theirs")
+    heard = []
+    async with running(Protection(tls=ListenerTls("SECURE", stores(authority, ssl_client_auth="required")))) as it:
+        for own in (None, authority.issue("expired", days=-1), stranger.issue("ann")):
+            context = trusting(authority, own)
+            context.maximum_version = context.minimum_version = version
+            with pytest.raises(ssl.SSLError) as refused:
+                await _answered(it.port, context)
+            heard.append(refused.value.reason)
+    return heard
+
+
+async def _answered(port: int, context: ssl.SSLContext) -> bytes:
+    async with asyncio.timeout(TIMEOUT_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        writer.write(metadata_frame())
+        return await reader.read()
+
+
+@pytest.mark.attack(34)
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_who_is_refused_is_told_why(tmp_path: Path, run: Any, version: ssl.TLSVersion) -> None:
+    """Else clients take the node for one that is away, and try again and again."""
+    none, expired, strange = run(_told(tmp_path, version))
+    missing = "TLSV13_ALERT_CERTIFICATE_REQUIRED" if version is ssl.TLSVersion.TLSv1_3 else "HANDSHAKE_FAILURE"
+    assert missing in none
+    assert expired.endswith("ALERT_CERTIFICATE_EXPIRED")
+    assert strange.endswith("ALERT_UNKNOWN_CA")
+
+
 @pytest.mark.attack(37)
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_an_authority_that_is_removed_is_trusted_no_longer_and_no_session_outlives_it(
