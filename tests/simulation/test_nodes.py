@@ -22,7 +22,7 @@ FIRST_SEED = 1
 WITH_VOTER_WORK = {7: (), 9: ("rot_metadata",)}
 """Seeds, and the only work that is done in them, or what they draw."""
 TRANSACTION_SEEDS = (1, 2)
-CONSUMER_SEEDS = (1, 2)
+CONSUMER_SEEDS = (2, 10)
 CLIENT_SEEDS = (1, 4, 7)
 OTHERS = 8
 """How many more seeds are tried for a planted bug."""
