@@ -97,7 +97,7 @@ def described_consumer(state: GroupsState, group_id: str) -> wire.DescribedGroup
                 client_host=member.about.client_host,
                 subscribed_topic_names=member.about.subscribed_topic_names,
                 subscribed_topic_regex=member.about.subscribed_topic_regex,
-                assignment=_places(group, member.current.assigned),
+                assignment=_places(group, {*member.current.assigned, *member.current.pending}),
                 target_assignment=_places(group, stored.targets.get(member.id, NOTHING)),
                 member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
             )

@@ -89,6 +89,7 @@ def test_a_group_from_its_first_member_to_its_deletion(
         assert [each["TOPIC"] for each in rows("--describe", "--all-groups")] == ["t", "t"]
         assert [each["#PARTITIONS"] for each in rows("--describe", "--all-groups", "--members")] == ["2"]
         assert [each["STATE"] for each in rows("--describe", "--all-groups", "--state")] == ["Stable"]
+        refused_while_there_are_members(groups, protocol)
         only.stop()
     lags = rows("--describe", "--group", protocol)
     assert [(row["PARTITION"], row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"]) for row in lags] == [
@@ -119,6 +120,13 @@ def test_a_group_from_its_first_member_to_its_deletion(
     assert [row["PARTITION"] for row in rows("--describe", "--group", protocol)] == ["1"]
     assert "successful" in groups("--delete", "--group", protocol)
     assert protocol not in groups("--list").split()
+
+
+def refused_while_there_are_members(groups: Callable[..., str], group: str) -> None:
+    reset = groups("--reset-offsets", "--group", group, "--topic", "t", "--to-earliest", "--execute")
+    assert f"Assignments can only be reset if the group '{group}' is inactive, but the current state is Stable" in reset
+    assert "GroupSubscribedToTopicException" in groups("--delete-offsets", "--group", group, "--topic", "t:0")
+    assert "GroupNotEmptyException" in groups("--delete", "--group", group)
 
 
 @pytest.mark.parametrize("regex", ["t.*", r"^orders-\d+$", "(?i)T", "(?P<name>t)", "(", "t(?=x)", r"(t)\1", "t**"])

@@ -37,7 +37,7 @@ OLD_STEPS = STEPS | {
     "AddPartitionsToTxn": ("coordinator", "leader"),
     "AddOffsetsToTxn": ("coordinator", "coordinator of the group"),
 }
-CONSUMER_SEEDS = (1, 2)
+CONSUMER_SEEDS = (2, 10)
 CLIENT_SEEDS = (1, 4, 7)
 OTHERS = 40
 """How many more seeds are tried for a planted bug. They cost nothing as long as the recorded ones notice it."""

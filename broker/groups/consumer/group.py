@@ -15,7 +15,6 @@ from uuid import UUID
 
 from rookery.broker.groups.consumer.member import (
     JOIN_EPOCH,
-    LEAVE_EPOCH,
     NOTHING,
     STATIC_LEAVE_EPOCH,
     Current,
@@ -23,6 +22,7 @@ from rookery.broker.groups.consumer.member import (
     MemberState,
     TopicIdPartition,
     TopicIdPartitions,
+    also_give_up,
     by_topic,
     reconcile,
 )
@@ -92,8 +92,10 @@ class ConsumerGroup:
         self._stale = True
         """Topics may have changed since the target was computed."""
         self._sessions: dict[str, int] = {}
-        self._revoke_by: dict[str, tuple[int, int]] = {}
-        """Until when members have to give up partitions, with the epoch in which they are."""
+        self._confirmed: dict[str, int] = {}
+        """The epochs that members have shown to know they are in."""
+        self._revoke_by: dict[str, tuple[int, Current]] = {}
+        """Until when members have to give up partitions, and which."""
         self.join_by: dict[str, int] = {}
         """Until when members of the classic protocol have to rejoin, or to sync."""
         self._unsettled: set[str] = set()
@@ -188,6 +190,7 @@ class ConsumerGroup:
             member = self.stored.members.get(id)
             if member is None:
                 self._sessions.pop(id, None)
+                self._confirmed.pop(id, None)
                 self._revoke_by.pop(id, None)
                 self.join_by.pop(id, None)
                 continue
@@ -196,9 +199,9 @@ class ConsumerGroup:
             current = member.current
             if current.state is not MemberState.UNREVOKED_PARTITIONS or member.is_classic or current.epoch < 0:
                 self._revoke_by.pop(id, None)
-            elif self._revoke_by.get(id, (0, LEAVE_EPOCH))[1] != current.epoch:
+            elif self._revoke_by.get(id, (0, None))[1] != current:
                 until = self.by(now.ms + max(member.about.rebalance_timeout_ms, 0))
-                self._revoke_by[id] = until, current.epoch
+                self._revoke_by[id] = until, current
         self._unsettled.clear()
         self._settled = True
         self.history.settled(self.state, now)
@@ -214,6 +217,7 @@ class ConsumerGroup:
         step = Step()
         member = self.stored.members.get(request.member_id)
         if member is not None and self._changes_nothing(member, request, client):
+            self._confirmed[member.id] = request.member_epoch
             self.alive(member, now)
             step.answer(to, self._answer(request, member, member))
             return step
@@ -280,10 +284,13 @@ class ConsumerGroup:
         member = self.identified(Identity(request.member_id, request.instance_id))
         current, said = member.current, request.member_epoch
         if said == current.epoch:
+            self._confirmed[member.id] = said
             return member
         owned = owned_of(request)
-        # The answer with the new epoch may be lost. If so the member has nothing it should not have.
-        if said == current.previous_epoch < current.epoch and owned is not None and owned.issubset(current.assigned):
+        # The answer with the new epoch may be lost. If so the member has nothing it should not have. A member that has
+        # named the new epoch got the answer: then this request is a late copy, which says what the member had once.
+        lost = said == current.previous_epoch < current.epoch and self._confirmed.get(member.id) != current.epoch
+        if lost and owned is not None and owned.issubset(current.assigned):
             return member
         raise FencedMemberEpochError(
             f"member {member.id!r} of group {self.id!r} is at epoch {current.epoch}, not at {said}: it has to give up "
@@ -377,6 +384,8 @@ class ConsumerGroup:
             self._bump(draft, must=changed, matched=matched)
         self._assign(draft, now)
         current = stored.members[member.id].current
+        if changed and current.state is MemberState.UNREVOKED_PARTITIONS:
+            current = also_give_up(current, self._wanted(draft, member.id))
         moved = reconcile(
             current,
             stored.assignment_epoch,
@@ -384,9 +393,10 @@ class ConsumerGroup:
             owned,
             lambda place: stored.owners.get(place, member.id) == member.id,
         )
-        if moved != current:
+        before = stored.members[member.id].current
+        if moved != before:
             draft.set_current(member.id, moved)
-            self.history.moved(member.id, current, moved)
+            self.history.moved(member.id, before, moved)
         return stored.members[member.id]
 
     def _resolve(self, draft: Draft, now: Instant, sees: Sees | None) -> bool:
@@ -426,17 +436,22 @@ class ConsumerGroup:
         elif matched and not draft.records:
             self._stale = False
 
+    def behind(self, member: Member, now: Instant) -> bool:
+        """Whether the member would come to another epoch now."""
+        stored = self.stored
+        due = stored.may_be_assigned(now.wall_ms, self._options().assignment_interval_ms)
+        return due or member.current.epoch < stored.assignment_epoch
+
     def _assign(self, draft: Draft, now: Instant) -> None:
         stored, options = draft.stored, self._options()
-        if stored.epoch <= stored.assignment_epoch:
-            return
-        if stored.assigned_at and 0 <= now.wall_ms - stored.assigned_at < options.assignment_interval_ms:
+        if not stored.may_be_assigned(now.wall_ms, options.assignment_interval_ms):
             return
         subscriptions = Subscriptions(stored.members, stored.resolved, self._topics)
         assignor = preferred_assignor(stored.members.values(), options.assignors)
         before = dict(stored.targets)
         targets = compute(stored.members, before, subscriptions, assignor)
-        draft.set_targets(targets, stored.epoch, now.wall_ms)
+        # Nothing is no assignment that the next one had to wait for.
+        draft.set_targets(targets, stored.epoch, now.wall_ms if any(targets.values()) else 0)
         self.history.assigned(before, targets, self._name)
 
     def _name(self, place: TopicIdPartition) -> str:
@@ -448,9 +463,13 @@ class ConsumerGroup:
         target = stored.targets.get(id, NOTHING)
         if stored.epoch == stored.assignment_epoch:
             return target
-        subscriptions = Subscriptions({id: stored.members[id]}, stored.resolved, self._topics)
-        wanted: frozenset[UUID] = subscriptions.ids_of(stored.members[id])
+        wanted = self._wanted(draft, id)
         return frozenset(place for place in target if place.topic_id in wanted)
+
+    def _wanted(self, draft: Draft, id: str) -> frozenset[UUID]:
+        """The topics that a member subscribes to."""
+        stored = draft.stored
+        return Subscriptions({id: stored.members[id]}, stored.resolved, self._topics).ids_of(stored.members[id])
 
     # --- leaving ----------------------------------------------------------------------------------------------
 
@@ -492,9 +511,9 @@ class ConsumerGroup:
         for id, until in self._sessions.items():
             if until <= now.ms:
                 late[id] = "no heartbeat within the session timeout"
-        for id, (until, epoch) in self._revoke_by.items():
+        for id, (until, current) in self._revoke_by.items():
             member = self.stored.members.get(id)
-            if until <= now.ms and member is not None and member.current.epoch == epoch:
+            if until <= now.ms and member is not None and member.current == current:
                 late.setdefault(id, "did not give up its partitions within the rebalance timeout")
         # Who could not be written down when it joined is no member.
         self.join_by = {id: until for id, until in self.join_by.items() if id in self.stored.members}

@@ -1,7 +1,7 @@
 """A member of a group of the consumer protocol: what it subscribes to, and where it stands on its way to its target."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -162,16 +162,22 @@ def reconcile(
     if current.state is MemberState.UNREVOKED_PARTITIONS:
         if owned is None or not owned.isdisjoint(current.pending):
             return current
-        # What it was to give up is given up. There may be more by now: then it waits again, in another epoch.
-        return _next(current, min(current.epoch + 1, target_epoch), target_epoch, target, owned, is_free)
+        # What it was to give up is given up. There may be more by now: then it waits again.
+        return _next(current, target_epoch, target, owned, is_free)
     if current.reached(target_epoch) and target.issuperset(current.assigned):
         return current
-    return _next(current, current.epoch, target_epoch, target, owned, is_free)
+    return _next(current, target_epoch, target, owned, is_free)
+
+
+def also_give_up(current: Current, wanted: frozenset[UUID]) -> Current:
+    """A member that gives up partitions changed its subscription: it gives up those of other topics, too."""
+    keep = {place: epoch for place, epoch in current.assigned.items() if place.topic_id in wanted}
+    rest = {place: epoch for place, epoch in current.assigned.items() if place not in keep}
+    return replace(current, assigned=keep, pending={**current.pending, **rest}) if rest else current
 
 
 def _next(
     current: Current,
-    waiting_epoch: int,
     target_epoch: int,
     target: TopicIdPartitions,
     owned: TopicIdPartitions | None,
@@ -180,7 +186,7 @@ def _next(
     keep = {place: epoch for place, epoch in current.assigned.items() if place in target}
     revoke = {place: epoch for place, epoch in current.assigned.items() if place not in target}
     if revoke and (owned is None or not owned.isdisjoint(revoke)):
-        return moved(current, waiting_epoch, MemberState.UNREVOKED_PARTITIONS, keep, revoke)
+        return moved(current, current.epoch, MemberState.UNREVOKED_PARTITIONS, keep, revoke)
     wanted = target.difference(keep)
     free = [place for place in wanted if is_free(place)]
     state = MemberState.STABLE if len(free) == len(wanted) else MemberState.UNRELEASED_PARTITIONS

@@ -319,7 +319,7 @@ class ClassicMembers:
             if said is not None and said != known:
                 raise InconsistentGroupProtocolError(f"group {group.id!r} agreed on {known!r}, not on {said!r}")
         gives_up = member.current.state is MemberState.UNREVOKED_PARTITIONS
-        if group.stored.epoch > member.current.epoch and not gives_up:
+        if group.behind(member, now) and not gives_up:
             raise self._asked_to_join(member, now)
         group.join_by.pop(member.id, None)
         group.alive(member, now)
@@ -341,8 +341,7 @@ class ClassicMembers:
         group.alive(member, now)
         current = member.current
         waits = current.state is MemberState.UNRELEASED_PARTITIONS and not self._released(member)
-        reached = current.epoch == group.stored.epoch
-        if current.state is MemberState.UNREVOKED_PARTITIONS or not reached or (
+        if current.state is MemberState.UNREVOKED_PARTITIONS or group.behind(member, now) or (
             current.state is MemberState.UNRELEASED_PARTITIONS and not waits
         ):
             raise self._asked_to_join(member, now)

@@ -73,6 +73,11 @@ class Stored:
         member_id = self.static.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
+    def may_be_assigned(self, wall_ms: int, interval_ms: int) -> bool:
+        """Whether a new target is due, and the last one is old enough."""
+        is_recent = self.assigned_at != 0 and 0 <= wall_ms - self.assigned_at < interval_ms
+        return self.epoch > self.assignment_epoch and not is_recent
+
     # --- folding ----------------------------------------------------------------------------------------------
 
     def replay(self, record: ConsumerRecord) -> None:

@@ -8,6 +8,7 @@ import pytest
 from rookery.broker.groups.consumer.member import TopicIdPartition
 from rookery.broker.groups.consumer.records import ConsumerRecord
 from rookery.broker.groups.group_state import ConsumerOptions, GroupOptions
+from rookery.broker.groups.listing import described_consumer
 from rookery.broker.groups.members import Identity
 from rookery.broker.groups.step import Instant
 from rookery.core.errors import (
@@ -137,6 +138,81 @@ def test_a_lost_answer_costs_only_time() -> None:
     stranger = TopicIdPartition(next(iter(consumer.owned)).topic_id, 99)
     assert driver.beat("m0", 1, owned=[stranger]) is E.FENCED_MEMBER_EPOCH
     assert driver.beat("m0", 1) is E.FENCED_MEMBER_EPOCH
+
+
+@pytest.mark.invariant("G7")
+def test_a_late_copy_of_a_heartbeat_frees_nothing() -> None:
+    """It says what the member had when it was sent, in an epoch that the member has left since."""
+    driver = driver_with()
+    first, second = group_of(driver, 2)
+    epoch, owned = first.epoch, first.owned
+    second.leave()
+    settle([first])
+    assert len(first.owned) == 4
+    third = Consumer(driver, "m2")
+    third.beat()
+    assert driver.beat("m0", epoch, owned=owned) is E.FENCED_MEMBER_EPOCH
+    first.beat()
+    assert driver.beat("m0", epoch, owned=owned) is E.FENCED_MEMBER_EPOCH
+    third.beat()
+    assert third.owned == frozenset(), "the first has not given up anything yet"
+    settle([first, third])
+    assert (len(first.owned), len(third.owned)) == (2, 2)
+
+
+@pytest.mark.invariant("G8", "G10")
+def test_a_member_that_has_more_to_give_up_stays_in_its_epoch() -> None:
+    """So a lost answer costs only time here, too."""
+    driver = driver_with(6)
+    first, second = group_of(driver, 1)[0], Consumer(driver, "m1")
+    second.beat()
+    first.beat()
+    Consumer(driver, "m2").beat()
+    assert len(first.owned) == 3
+    first.beat(lose_answer=True)
+    current = driver.group.members["m0"].current
+    assert (current.epoch, len(current.assigned), len(current.pending)) == (1, 2, 1)
+    (shown,) = (each for each in described_consumer(driver.state, "g").members if each.member_id == "m0")
+    assert sum(len(each.partitions) for each in shown.assignment.topic_partitions) == 3, "all that it may still have"
+    first.beat()
+    assert (first.epoch, len(first.owned)) == (1, 2)
+    first.beat()
+    assert first.epoch == 3
+
+
+@pytest.mark.invariant("G13")
+def test_more_to_give_up_is_more_time_to_do_it() -> None:
+    driver = driver_with(session_timeout_ms=100_000)
+    slow = Consumer(driver, "slow", rebalance_ms=5_000)
+    slow.beat()
+    Consumer(driver, "m1").beat()
+    slow.beat()
+    Consumer(driver, "m2").beat()
+    driver.wait(4_000)
+    slow.beat()
+    driver.wait(4_999)
+    assert "slow" in driver.group.members
+    driver.wait(1)
+    assert "slow" not in driver.group.members
+
+
+def test_who_subscribes_to_less_while_giving_up_keeps_nothing_of_the_rest() -> None:
+    driver = driver_with()
+    driver.cluster.make("u", 2)
+    first = Consumer(driver, "m0", ("t", "u"))
+    first.beat()
+    Consumer(driver, "m1", ("t", "u")).beat()
+    first.beat()
+    assert first.epoch == 1
+    t, u = (driver.cluster.known[name].id for name in "tu")
+    assert {place.topic_id for place in first.owned} == {t}
+    first.topics, first.told = ("u",), None
+    first.beat()
+    assert first.owned == frozenset()
+    assert first.epoch == 1, "it has not shown yet that it gave them up"
+    settle([first])
+    assert first.epoch == driver.group.stored.epoch
+    assert {place.topic_id for place in first.owned} == {u}
 
 
 @pytest.mark.invariant("G13")
@@ -293,6 +369,15 @@ def test_targets_are_not_computed_more_often_than_asked_for() -> None:
     settle([first, second])
     assert driver.state_name == "Stable"
     assert len(second.owned) == 2
+
+
+def test_an_assignment_of_nothing_is_none_to_wait_for() -> None:
+    driver = driver_with(assignment_interval_ms=10_000)
+    first = Consumer(driver, "m0", topics=())
+    first.beat()
+    first.topics, first.told = ("t",), None
+    first.beat()
+    assert len(first.owned) == 4
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])

@@ -25,7 +25,8 @@ BOTH = frozenset(("upgrade", "downgrade"))
 
 
 def driver_with(migrations: frozenset[str] = BOTH, partitions: int = 4, **options: Any) -> ConsumerDriver:
-    consumer = ConsumerOptions(assignment_interval_ms=0, migrations=migrations, **options)
+    options.setdefault("assignment_interval_ms", 0)
+    consumer = ConsumerOptions(migrations=migrations, **options)
     driver = ConsumerDriver(options=GroupOptions(consumer=consumer, initial_rebalance_delay_ms=0))
     driver.cluster.make("t", partitions)
     return driver
@@ -175,6 +176,19 @@ def test_without_leave_to_upgrade_the_group_stays(migrations: frozenset[str]) ->
     assert len(old.owned) == 4
 
 
+def test_without_leave_to_go_back_members_of_the_classic_protocol_stay_in_the_new_group() -> None:
+    driver = driver_with(frozenset(("upgrade",)))
+    old = Classic(driver)
+    rounds(driver, [old], [])
+    new = Consumer(driver, "new")
+    rounds(driver, [old], [new])
+    assert (len(old.owned), len(new.owned)) == (2, 2)
+    new.leave()
+    rounds(driver, [old], [])
+    assert driver.state.groups["g"].kind == "consumer"
+    assert old.owned == [0, 1, 2, 3]
+
+
 def test_without_leave_to_migrate_classic_members_cannot_join() -> None:
     driver = driver_with(frozenset())
     Consumer(driver, "new").beat()
@@ -235,6 +249,23 @@ def test_a_static_member_changes_its_protocol() -> None:
     rounds(driver, [again], [])
     assert driver.state.groups["g"].kind == "classic"
     assert len(again.owned) == 4
+
+
+def test_while_the_next_assignment_has_to_wait_classic_members_are_left_in_peace() -> None:
+    """Joining again would change nothing yet."""
+    driver = driver_with(assignment_interval_ms=5_000)
+    old, new = Classic(driver), Consumer(driver, "new")
+    rounds(driver, [old], [])
+    new.beat()
+    rounds(driver, [old], [new], 11)
+    third = Consumer(driver, "third")
+    rounds(driver, [old], [new, third], 8)
+    Consumer(driver, "fourth").beat()
+    assert driver.group.stored.epoch > driver.group.stored.assignment_epoch
+    assert driver.heartbeat(old.id, old.generation) is E.NONE
+    assert driver.sync(old.id, old.generation).response.error_code == E.NONE
+    driver.pass_ms(5_000)
+    assert driver.heartbeat(old.id, old.generation) is E.REBALANCE_IN_PROGRESS
 
 
 def test_who_is_asked_to_join_has_to() -> None:
