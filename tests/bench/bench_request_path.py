@@ -137,11 +137,17 @@ class NoWritePause(WritePause):
 class Bench:
     """One connection to a broker on files."""
 
-    def __init__(self, broker: OneBroker, loop: FakeScheduler, guard: Guard | None = None) -> None:
+    def __init__(
+        self,
+        broker: OneBroker,
+        loop: FakeScheduler,
+        guard: Guard | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         server, self.loop = broker.server, loop
         shared = Shared(
             server.dispatch, server.settings, server.limits, server.memory, Sweep(self.loop, 60.0), self.loop,
-            server.requests, time.perf_counter, server.quotas, NoWritePause(), guard,
+            server.requests, clock, server.quotas, NoWritePause(), guard,
         )  # fmt: skip
         self._guard = guard
         self.transport = CountingTransport()
