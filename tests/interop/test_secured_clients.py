@@ -114,6 +114,12 @@ def test_go_clients_are_refused_at_once(go: Any, client: str) -> None:
         assert done["seconds"] < AT_ONCE_S, (key, done)
 
 
+def test_go_clients_say_that_the_certificate_is_refused(go: Any) -> None:
+    for client in ("kafka-go", "franz-go"):
+        assert "unknown certificate authority" in go[client, "TLS", "wrong"]["error"]
+        assert "certificate required" in go[client, "TLS", "none"]["error"]
+
+
 @pytest.mark.parametrize("mechanism", PASSWORDS)
 def test_go_clients_say_that_the_login_failed(go: Any, mechanism: str) -> None:
     for kind in ("wrong", "unknown user"):
@@ -251,18 +257,16 @@ def test_librdkafka_with_a_certificate(cluster: SecuredCluster, strange: LocalSe
 def test_java_with_a_certificate(
     cluster: SecuredCluster, strange: LocalSecurity, tools: Tools, tmp_path: Path
 ) -> None:
-    """TLS 1.3 clients have ended their handshake when theirs is refused: to Java the node seems to be away, until the
-    time is over that it was given."""
     ends = []
     for own in (cluster.security, strange):
         file = tmp_path / "client.properties"
         properties = {
-            **({"default.api.timeout.ms": "3000", "request.timeout.ms": "2000"} if own is strange else {}),
             "security.protocol": "SSL",
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": cluster.authority,
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(own.admin_certificate),
+            "default.api.timeout.ms": "10000",
         }
         file.write_text(properties_text(properties))
         words = ("--bootstrap-server", cluster.mutual_bootstrap, "--command-config", str(file), "--list")
@@ -271,7 +275,6 @@ def test_java_with_a_certificate(
         assert monotonic() - begun < AT_ONCE_S
     assert TOPIC in ends[0].out.split()
     assert ends[1].code != 0
-    assert "Timed out" in ends[1].out + ends[1].err
 
 
 def in_python_with(cluster: SecuredCluster, own: LocalSecurity) -> dict[str, Any]:
