@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -47,7 +48,7 @@ class Load:
             threading.Thread(target=self._consume, name="consumer"),
         ]
 
-    def __enter__(self) -> "Load":
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self

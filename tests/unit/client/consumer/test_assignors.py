@@ -48,6 +48,7 @@ def test_every_partition_has_one_reader_that_wants_it(
         assert {tp.topic for tp in given[member.id]} <= set(member.topics)
 
 
+@pytest.mark.row(98)
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
 @given(st.integers(1, 6), st.integers(1, 6), counts)
 def test_sticky_is_even_and_moves_no_more_than_it_must(

@@ -1,6 +1,7 @@
 """Members of a classic group against a model of the coordinator: in any order of events no partition has two readers,
 and a group that is left alone shares all of them."""
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -257,6 +258,23 @@ def heartbeat(member: ClassicMembership, code: int, now: float = 100.0) -> None:
     step.answered(HeartbeatResponse(error_code=code), now)
 
 
+@pytest.mark.row(108)
+def test_heartbeats_come_at_their_interval() -> None:
+    member, _ = stable()
+    now = 100.0
+    asked: list[float] = []
+    while len(asked) < 4:
+        match member.next_step(now):
+            case Wait(until):
+                now = until
+            case Ask() as ask:
+                assert ask.api is HEARTBEAT
+                asked.append(now)
+                ask.answered(HeartbeatResponse(), now)
+    assert [later - sooner for sooner, later in pairwise(asked)] == [3.0] * 3
+
+
+@pytest.mark.row(106)
 def test_a_member_keeps_beating_while_the_user_is_busy() -> None:
     member, _ = stable()
     heartbeat(member, ErrorCode.REBALANCE_IN_PROGRESS)
