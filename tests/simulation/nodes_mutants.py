@@ -288,7 +288,11 @@ MUTANTS = (
         "a replica is taken away while a thread cuts its log",
         (*BROKEN, *LOSS, "left-over", "P15"),
         ((PartitionFiles, "close", _close_at_once),),
-        _with("kill_leader", "isolate", work=("recreate_topic", "delete_topic"), pauses=0.7, thread_s=0.05),
+        _with(
+            "kill_leader", "isolate", "cut_data", "isolate_controller", work=("recreate_topic", "delete_topic"),
+            pauses=0.7, thread_s=0.1, work_s=0.3, fault_s=0.5, groups=0, raft_ms=4000, session_ms=6000,
+            heartbeat_ms=1000,
+        ),
     ),
     Mutant(
         "parked without a look",
