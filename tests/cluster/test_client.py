@@ -36,6 +36,7 @@ from rookery.client.partitioner import partition_for_key
 from rookery.client.types import RecordMetadata
 from rookery.core.errors import (
     GroupIdNotFoundError,
+    InvalidPartitionsError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -142,12 +143,47 @@ async def test_many_at_once(cluster: Cluster, topic: str) -> None:
         plain = await (await producer.send_many(topic, values))
         keyed = await (await producer.send_many(topic, values, keys=keys))
         mixed = await (await producer.send_many(topic, [b"a", None, b"b"], keys=[None, b"x", b"y"], partition=2))
+        assert producer.metrics()["request-total"] < 500
     assert len(plain) == len(keyed) == 5000
     assert [each.partition for each in keyed] == [partition_for_key(key, 3) for key in keys]
     assert len({(each.partition, each.offset) for each in [*plain, *keyed, *mixed]}) == 10_003
     assert [each.partition for each in mixed] == [2, 2, 2]
     found = await with_aiokafka(cluster.bootstrap, topic, 10_003)
     assert sorted(value for _, key, value, _ in found if key and value in values) == sorted(values)
+
+
+@pytest.mark.row(1)
+async def test_one_by_one_they_share_requests(cluster: Cluster, topic: str) -> None:
+    async with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=100) as producer:
+        sent = [await producer.send(topic, b"v", key=b"%d" % number) for number in range(1000)]
+        await producer.flush()
+        assert all(each.done() for each in sent)
+        assert producer.metrics()["request-total"] < 100
+
+
+@pytest.mark.row(30, 31, 96)
+async def test_one_partition_orders_several_producers_and_growth_moves_no_record(cluster: Cluster, topic: str) -> None:
+    async def write(name: bytes) -> None:
+        async with Producer(bootstrap_servers=cluster.bootstrap, batch_size=500) as producer:
+            for number in range(200):
+                await producer.send(topic, b"%s %d" % (name, number), partition=0)
+
+    async def everything() -> list[bytes | None]:
+        return [value for _, _, value, _ in await asyncio.to_thread(with_confluent, cluster.bootstrap, topic, 400)]
+
+    await asyncio.gather(write(b"a"), write(b"b"))
+    before = await everything()
+    for name in (b"a", b"b"):
+        mine = [value for value in before if value and value.startswith(name)]
+        assert mine == [b"%s %d" % (name, number) for number in range(200)]
+    async with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        await admin.create_partitions(topic, 5)
+        with pytest.raises(InvalidPartitionsError):
+            await admin.create_partitions(topic, 4)
+    assert await everything() == before
+    async with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        places = [await (await producer.send(topic, b"v", key=b"%d" % number)) for number in range(30)]
+        assert [each.partition for each in places] == [partition_for_key(b"%d" % number, 5) for number in range(30)]
 
 
 @pytest.mark.row(9)
@@ -427,6 +463,7 @@ def child() -> Iterator[bool]:
     yield False
 
 
+@pytest.mark.row(4)
 def test_the_blocking_producer(cluster: Cluster, topic: str) -> None:
     called: list[Any] = []
     with rookery.sync.Producer(bootstrap_servers=cluster.bootstrap, linger_ms=1) as producer:
@@ -460,6 +497,26 @@ def test_blocking_transactions(cluster: Cluster, topic: str) -> None:
             transaction.send(topic, b"two", partition=0).result()
             raise ValueError("mine")
     assert asyncio.run(committed_values(cluster, topic, 1)) == [b"one"]
+
+
+def test_a_consumer_and_an_admin_client_do_not_outlive_a_fork(cluster: Cluster, topic: str) -> None:
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap}
+    with (
+        rookery.sync.Consumer(topic, auto_offset_reset="earliest", **options) as consumer,
+        rookery.sync.Admin(**options) as admin,
+    ):
+        assert consumer.getmany(timeout_ms=1) == []
+        with child() as in_child:
+            if in_child:
+                for call in (consumer.getmany, consumer.positions, admin.list_topics):
+                    with pytest.raises(ForkedError, match="after the fork"):
+                        call()
+                consumer.close()
+                admin.close()
+        assert topic in admin.list_topics()  # in the parent all is as it was
+        with rookery.sync.Producer(**options) as producer:
+            producer.send(topic, b"v").result()
+        assert [record.value for record in consumer.getmany(timeout_ms=30_000)] == [b"v"]
 
 
 def test_the_blocking_consumer(cluster: Cluster, topic: str) -> None:

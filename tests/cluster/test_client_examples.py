@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from docs.examples import commit_every_100, commit_failed, commit_sync_and_async
 
 from rookery import Admin, CommitFailedError, Consumer, OffsetAndMetadata, Producer, Record, TopicPartition
 from rookery.testing import Cluster
+
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,23 @@ async def committed(cluster: Cluster, group: str, topic: str) -> OffsetAndMetada
 
 def offset(found: OffsetAndMetadata | None) -> int:
     return -1 if found is None else found.offset
+
+
+async def test_the_quick_start(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/client.md begins with ten lines, and they work as they are there."""
+    code = PAGE.read_text().split("```python\n")[1].split("```")[0]
+    assert len([line for line in code.splitlines() if line]) == 10
+    names: dict[str, Any] = {}
+    exec(code.replace("localhost:9092", cluster.bootstrap).replace("asyncio.run(main())", ""), names)
+    running = asyncio.create_task(names["main"]())
+    printed = ""
+    async with asyncio.timeout(60):
+        while "b'customer-7' b'value'" not in printed:
+            assert not running.done(), running
+            await asyncio.sleep(0.05)
+            printed += capsys.readouterr().out
+    running.cancel()
+    await asyncio.wait((running,))
 
 
 @pytest.mark.row(6, 9)
@@ -113,7 +133,7 @@ async def received(
     return found
 
 
-@pytest.mark.row(171, 181)
+@pytest.mark.row(91, 171, 181)
 async def test_point_to_point_publish_subscribe_and_broadcast(cluster: Cluster) -> None:
     """Two members share, another group has everything, and so have two consumers without a group."""
     async with Admin(bootstrap_servers=cluster.bootstrap) as admin:

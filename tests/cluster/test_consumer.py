@@ -179,6 +179,18 @@ async def test_a_consumer_without_a_group_reads_all_partitions_also_new_ones(
         assert values(await read(one, 9)) == values(await read(other, 9)) == list(range(9))
 
 
+@pytest.mark.row(86)
+async def test_a_fetch_waits_for_data_and_not_longer(cluster: Cluster, topic: str) -> None:
+    """One request at a time waits at the node: nobody asks again and again, and a record is there at once."""
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap, "auto_offset_reset": "earliest"}
+    async with Consumer(**options, fetch_max_wait_ms=60_000, request_timeout_ms=90_000) as c:
+        c.assign([TopicPartition(topic, 0)])
+        assert await c.getmany(timeout_ms=1000) == []
+        assert 1 <= c.metrics()["fetch-total"] <= 3
+        await asyncio.to_thread(write, cluster, topic, 1)
+        assert values(await read(c, 1)) == [0]  # within 30 s, half of what an empty answer takes
+
+
 @pytest.mark.row(122)
 async def test_seek_and_pause(cluster: Cluster, topic: str) -> None:
     write(cluster, topic, 30)
@@ -412,7 +424,7 @@ async def test_who_does_not_poll_is_warned_and_leaves_and_learns_why_its_commit_
         await c.commit()
 
 
-@pytest.mark.row(113, 128)
+@pytest.mark.row(105, 113, 128)
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 async def test_a_crash_repeats_exactly_what_came_after_the_last_commit(
     cluster: Cluster, topic: str, protocol: str

@@ -13,9 +13,14 @@ import pytest
 from confluent_kafka import Producer
 
 from rookery import Consumer, Record
+from rookery.broker.coordination.internal_topic import partition_for
 from tests.cluster.local import LocalCluster, local_cluster
+from tests.cluster.own_load import no_busy_loop, requests_of
 
 PARTITIONS = 3
+OFFSETS_TOPIC, OFFSETS_PARTITIONS = "__consumer_offsets", 50
+IDLE_REQUESTS_MAX = 30
+"""In a second, while nobody can answer."""
 numbers = count(1)
 
 
@@ -136,14 +141,22 @@ def options(cluster: LocalCluster, protocol: str, topic: str) -> dict[str, Any]:
     return given
 
 
+def leader_or_coordinator(cluster: LocalCluster, topic: str, protocol: str, turn: int) -> int:
+    """First the leader of a partition, then the group's coordinator."""
+    if turn == 0 or protocol == "none":
+        return cluster.leader(topic, turn)
+    return cluster.leader(OFFSETS_TOPIC, partition_for(f"g-{topic}", OFFSETS_PARTITIONS))
+
+
+@pytest.mark.row(101)
 @pytest.mark.parametrize("protocol", ["none", "classic", "consumer"])
 async def test_leaders_and_coordinators_are_killed(cluster: LocalCluster, protocol: str) -> None:
     topic = await asyncio.to_thread(new_topic, cluster)
     async with Consumer(topic, **options(cluster, protocol, topic)) as consumer, Reader(consumer) as reader:
         with Writer(cluster, topic) as writer:
             await reader.more(100)
-            for index in range(2):
-                victim = await asyncio.to_thread(cluster.leader, topic, index)
+            for turn in range(2):
+                victim = await asyncio.to_thread(leader_or_coordinator, cluster, topic, protocol, turn)
                 await asyncio.to_thread(cluster.kill, victim)
                 await reader.more(500)
                 await asyncio.to_thread(cluster.up)
@@ -152,19 +165,26 @@ async def test_leaders_and_coordinators_are_killed(cluster: LocalCluster, protoc
         await finish(reader, writer)
 
 
+@pytest.mark.row(103)
 async def test_all_nodes_are_killed_and_come_back(cluster: LocalCluster) -> None:
     topic = await asyncio.to_thread(new_topic, cluster)
     async with Consumer(topic, **options(cluster, "classic", topic)) as consumer, Reader(consumer) as reader:
         with Writer(cluster, topic) as writer:
             await reader.more(100)
+            await consumer.commit()
+            before = {tp: each.offset for tp, each in (await consumer.committed()).items() if each is not None}
+            assert len(before) == PARTITIONS
             for node in cluster.ids:
                 await asyncio.to_thread(cluster.kill, node)
             used, begun = resource.getrusage(resource.RUSAGE_THREAD).ru_utime, time.monotonic()
-            await asyncio.sleep(5)
+            with no_busy_loop(lambda: requests_of(consumer), IDLE_REQUESTS_MAX):
+                await asyncio.sleep(5)
             busy = (resource.getrusage(resource.RUSAGE_THREAD).ru_utime - used) / (time.monotonic() - begun)
             assert busy < 0.3, "it tries in a loop without pauses"
             await asyncio.to_thread(cluster.up)
             await reader.more(300, 120)
+            after = {tp: each.offset for tp, each in (await consumer.committed()).items() if each is not None}
+            assert all(after[tp] >= offset for tp, offset in before.items()), "commits survive"
         await finish(reader, writer)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from itertools import count
 from typing import Any
 
@@ -147,6 +148,31 @@ def test_the_blocking_face_iterates_and_is_woken(cluster: Cluster, topic: str) -
         threading.Timer(0.2, consumer.wakeup).start()
         with pytest.raises(WakeupError):
             consumer.getmany(timeout_ms=30_000)
+
+
+@pytest.mark.row(90, 92)
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+async def test_twenty_members_share_a_hundred_partitions(cluster: Cluster, topic: str, protocol: str) -> None:
+    await asyncio.to_thread(cluster.create_topic, f"{topic}-100", 100)
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap, "group_id": f"g-{topic}"}
+    options |= {"group_protocol": protocol} | ({"heartbeat_interval_ms": 200} if protocol == "classic" else {})
+    async with AsyncExitStack() as stack:
+        members = [await stack.enter_async_context(Consumer(f"{topic}-100", **options)) for _ in range(20)]
+
+        async def poll(member: Consumer) -> None:
+            while True:
+                await member.getmany(timeout_ms=100)
+
+        polling = [asyncio.create_task(poll(member)) for member in members]
+        try:
+            async with asyncio.timeout(60):
+                while sorted(len(member.assignment) for member in members) != [5] * 20:
+                    await asyncio.sleep(0.05)
+        finally:
+            for task in polling:
+                task.cancel()
+            await asyncio.wait(polling)
+        assert len(frozenset[TopicPartition]().union(*(member.assignment for member in members))) == 100
 
 
 async def test_mixed_group_with_aiokafka(cluster: Cluster, topic: str) -> None:
