@@ -212,7 +212,7 @@ def login_of(settings: Settings, listener: str, mechanism: str) -> jaas.Login | 
             login = None  # of another mechanism
     if login is not None:
         found = login
-        _jaas(key, lambda: jaas.check_module(found, mechanism))
+        _jaas(key, lambda: jaas.check_login(found, mechanism))
     return login
 
 

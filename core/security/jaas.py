@@ -205,6 +205,19 @@ def check_module(login: Login, mechanism: str) -> None:
         raise JaasError(f"{mechanism} needs the login module {expected}, not {login.module}")
 
 
+def check_login(login: Login, mechanism: str) -> None:
+    """Raises JaasError unless the login is one of this mechanism, without an option that it does not know."""
+    scram = ScramMechanism.named(mechanism)
+    if mechanism == PLAIN:
+        plain_login(login)
+    elif mechanism == OAUTHBEARER:
+        oauthbearer_login(login)
+    elif scram is not None:
+        scram_login(login, scram)
+    else:
+        check_module(login, mechanism)
+
+
 def plain_login(login: Login) -> PlainLogin:
     check_module(login, PLAIN)
     _known(login, ("username", "password"), (_USER_PREFIX,))

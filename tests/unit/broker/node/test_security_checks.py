@@ -17,6 +17,7 @@ from tests.certificates import Authority
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 SASL = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
@@ -174,6 +175,19 @@ def test_a_broker_that_reaches_plain_controllers_elsewhere_is_refused() -> None:
                 "sasl.oauthbearer.jwks.endpoint.url": "http://idp/keys",
             },
             "https",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+                "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": (
+                    f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="pw-x";'
+                ),
+            },
+            "tokens without a signature",
+        ),
+        (
+            {"listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f'{SCRAM_MODULE} required user_b="pw-b";'},
+            "is none of username",
         ),
         ({"sasl.jaas.config": "x"}, "by listener and mechanism"),
         ({"listener.name.other.ssl.client.auth": "none"}, "no listener other"),
