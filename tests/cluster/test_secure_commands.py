@@ -72,7 +72,7 @@ LINES = (
     Line("partition cancel --yes"),
     Line("partition elect"),
     Line("transaction list"),
-    Line("transaction describe nobody", code=1),
+    Line("transaction describe nobody", code=4),
     Line("transaction producers orders 0"),
     Line("transaction hanging"),
     Line("transaction abort orders 0 --start-offset 1 --yes", code=4),

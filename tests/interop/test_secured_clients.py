@@ -267,6 +267,7 @@ def test_java_with_a_certificate(
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(own.admin_certificate),
             "default.api.timeout.ms": "10000",
+            "request.timeout.ms": "5000",
         }
         file.write_text(properties_text(properties))
         words = ("--bootstrap-server", cluster.mutual_bootstrap, "--command-config", str(file), "--list")
