@@ -42,6 +42,10 @@ class ContainerCluster(LocalCluster):
     def compose(self, *command: str) -> str:
         return run(*self._compose.compose_command_property, *command)
 
+    def remove_volume(self, name: str) -> None:
+        """Of a service whose profile is not active: `down()` leaves it. It may be of an earlier run of the tests."""
+        run("docker", "volume", "rm", "--force", f"{self._project}_{name}")
+
     def service(self, node_id: int) -> str:
         return f"{self._prefix}-{node_id}"
 

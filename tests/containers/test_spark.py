@@ -14,6 +14,8 @@ from tests.spark.topics import Outgoing, write
 pytestmark = pytest.mark.alone
 
 SERVICES = ("spark-master", "spark-worker-1", "spark-worker-2", "pipeline")
+LAKE = "lake"
+"""The volume with files and checkpoints."""
 WAIT_S = 240.0
 FILES = """
 import glob, json, pyarrow.parquet as pq
@@ -30,6 +32,7 @@ print(json.dumps(sorted(id for ids in found.values() for id in ids)))
 @pytest.fixture
 def profile(cluster: ContainerCluster) -> Iterator[ContainerCluster]:
     build_spark()
+    cluster.remove_volume(LAKE)
     for topic in ("orders", "orders.bad"):
         cluster.create_topic(topic, 2)
         cluster.wait_in_sync(topic, 2)
@@ -39,6 +42,7 @@ def profile(cluster: ContainerCluster) -> Iterator[ContainerCluster]:
     finally:
         print(cluster.compose("logs", "--no-color", "--tail", "40", *SERVICES))
         cluster.compose("rm", "--stop", "--force", *SERVICES)
+        cluster.remove_volume(LAKE)
 
 
 def orders(first: int, count: int) -> list[Outgoing]:
