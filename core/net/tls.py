@@ -17,7 +17,7 @@ ADMIN_NAME = "admin"
 """The subject alternative name (DNS) of a certificate that may change the quorum, and read its log."""
 READER_ID = 2**31 - 1
 """In whose name an administrator reads that log: no node has this id."""
-_ALERT = "last_words"
+_ALERT = "tls_alert"
 _VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _SUITES = {
@@ -109,8 +109,8 @@ def server_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-class _Telling(ssl.SSLObject):
-    """Event loops close a connection whose handshake fails without sending what TLS has to say about it: this keeps
+class _KeepsAlert(ssl.SSLObject):
+    """Event loops close a connection whose handshake fails without sending the alert that TLS made of it: this keeps
     it with the error."""
 
     outgoing: ssl.MemoryBIO
@@ -126,16 +126,16 @@ class _Telling(ssl.SSLObject):
 
 
 class _ListenerContext(ssl.SSLContext):
-    sslobject_class = _Telling
+    sslobject_class = _KeepsAlert
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *more: Any, **others: Any) -> ssl.SSLObject:
         made = super().wrap_bio(incoming, outgoing, *more, **others)
-        assert isinstance(made, _Telling)
+        assert isinstance(made, _KeepsAlert)
         made.outgoing = outgoing
         return made
 
 
-def last_words(error: Exception) -> bytes:
+def alert_of(error: Exception) -> bytes:
     """What a client should still be sent whose handshake with a listener failed with this error: why, in TLS."""
     found = error.__dict__.get(_ALERT, b"")
     return found if isinstance(found, bytes) else b""
@@ -162,7 +162,7 @@ def own_refusal(tls: Tls) -> str:
     client = client_context(replace(tls, verify_host=False)).wrap_bio(to_client, to_server)
     server = server_context(tls).wrap_bio(to_server, to_client, server_side=True)
     try:
-        while not all([_shaken(client), _shaken(server)]):
+        while not all([_handshake_done(client), _handshake_done(server)]):
             if not to_client.pending and not to_server.pending:
                 return "the handshake does not end"
     except ssl.SSLError as error:
@@ -170,7 +170,7 @@ def own_refusal(tls: Tls) -> str:
     return ""
 
 
-def _shaken(side: ssl.SSLObject) -> bool:
+def _handshake_done(side: ssl.SSLObject) -> bool:
     """Go on with a handshake as far as what has come allows; whether it is done."""
     try:
         side.do_handshake()

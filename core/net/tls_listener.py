@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from rookery.core.event_logging import get_logger
-from rookery.core.net.tls import last_words
+from rookery.core.net.tls import alert_of
 
 _log = get_logger("net.tls")
 ACCEPT_PAUSE_S = 0.1
@@ -164,7 +164,7 @@ class TlsListening:
             )
         except Exception as error:
             if spare is not None:
-                _send_alert(spare, last_words(error))
+                _send_alert(spare, alert_of(error))
             accepted.close()
             admission.failed(handshake, None if handshake.given_up else error)
         else:
@@ -174,14 +174,14 @@ class TlsListening:
                 spare.close()
 
 
-def _send_alert(connection: socket.socket, words: bytes) -> None:
+def _send_alert(connection: socket.socket, alert: bytes) -> None:
     """As far as it can be sent at once. What the client has sent is taken first: a connection that is closed with
     something unread is reset, and what was sent is lost."""
     with suppress(OSError):
-        if words:
+        if alert:
             with suppress(BlockingIOError):
                 connection.recv(UNREAD_MAX)
-            connection.send(words)
+            connection.send(alert)
             connection.shutdown(socket.SHUT_WR)
 
 
